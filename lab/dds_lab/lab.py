@@ -270,8 +270,8 @@ class Lab:
     # -- parts
 
     def _begin(self, part: str, actor: Actor) -> None:
-        actor.start()
         self._running.setdefault(part, []).append(actor)
+        actor.start()
 
     def begin_part(self, part: PartName) -> None:
         """Start a part unless it runs."""

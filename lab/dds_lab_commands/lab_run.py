@@ -83,7 +83,8 @@ def run(
         if seed is not None:
             found = found.model_copy(update={"seed": seed})
         lasts = found.duration if until is None else until
-        return played(found, cluster, context, Options(scaler=scaler), How(recording=path, judged=True, lasts=lasts))
+        how = How(recording=path, judged=True, lasts=lasts, cut=until is not None)
+        return played(found, cluster, context, Options(scaler=scaler), how)
     begun, tally = time.monotonic(), Tally()
     with _recording(path, replace) as file, Lab.virtual(found, seed=seed, sink=file) as lab:
         tally.follow(lab.client("tally"))

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ HOST = """
 cluster: {config: false, users: [{name: guest}]}
 parts: {operator: false, vendor: false, publisher: false, kubelet: false, scaler: false}
 """
-"""Only what a cluster has itself: no nodes, no devices, no operator."""
 
 QUICK = """
 about: One pod gets a device within seconds
@@ -146,10 +145,10 @@ class Running:
 
 
 @contextmanager
-def program(*args: str) -> Iterator[Running]:
+def program(*args: str, env: Mapping[str, str] | None = None) -> Iterator[Running]:
     """`dds` as a process, killed at the end if it still runs."""
     pipe = subprocess.PIPE
-    process = subprocess.Popen([str(PROGRAM), *args], stdout=pipe, stderr=pipe, text=True, env=environment())
+    process = subprocess.Popen([str(PROGRAM), *args], stdout=pipe, stderr=pipe, text=True, env=environment(env))
     running = Running(process)
     try:
         yield running

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -124,77 +124,63 @@ def not_played(scenario: Scenario) -> Iterator[str]:
 
 
 def plan(client: Client, server: RemoteServer, scenario: Scenario, options: Options) -> Plan:
-    """Ask the cluster. Raises ApiError, and CannotJoin for one that lacks what nothing can replace."""
-    release(server)
+    """Ask the cluster. Raises ApiError."""
     found = Plan(lacks=list(not_played(scenario)))
-    found.problems += rights(server)
-    if found.problems:
-        return found
-    nodes = scenario.cluster.node_names()
     for definition in DEFINITIONS:
         _look(client, found, "the operator's kinds", definition, _serves)
-    _half(found)
+    missing = [obj["metadata"]["name"] for _, obj in found.make]
+    if len(missing) == 1 and not found.problems:
+        found.problems.append(
+            f"the operator's kinds are half-installed: {missing[0]} is missing; install both, or none"
+        )
     for place, obj in setup.objects(client, scenario):
         if obj["kind"] == "Node" and options.nodes:
             _lend(client, found, obj)
         else:
-            _look(
-                client,
-                found,
-                place,
-                _node(obj, client, scenario.name) if obj["kind"] == "Node" else obj,
-                _SAME.get(obj["kind"]),
-            )
+            wanted = _node(obj, scenario.name) if obj["kind"] == "Node" else obj
+            _look(client, found, place, wanted, _SAME.get(obj["kind"]))
     _names(client, found, scenario)
-    _pods(client, found, options)
-    _slices(client, found, scenario, nodes, options)
+    _operator(client, found, scenario, options)
+    _slices(client, found, scenario, options)
     _gates(server, found, scenario)
     return found
 
 
 def release(server: RemoteServer) -> str:
     """The cluster's version. Raises CannotJoin for one without resource.k8s.io/v1."""
-    version = str(server.get("/version").get("gitVersion", "of unknown version"))
-    if server.registry.find(RESOURCE, "v1", "resourceclaims") is None:
-        served = sorted(
-            one.version
-            for one in server.registry.resources()
-            if (one.group, one.plural) == (RESOURCE, "resourceclaims")
-        )
+    version = str(server.json("/version").get("gitVersion", "of unknown version"))
+    served = [one.version for one in server.registry.resources() if one.key == f"resourceclaims.{RESOURCE}"]
+    if "v1" not in served:
         what = f"Kubernetes {version} serves {', '.join(served) or 'nothing'} of {RESOURCE}, and not v1"
         raise CannotJoin(what, where=server.cluster.where, fix="use 1.34 or newer; binding conditions are on from 1.36")
     return version
 
 
-def rights(server: RemoteServer) -> list[str]:
-    """A sentence on what the user of the kubeconfig may not do, if there is any."""
-    asked = [
-        (group, one, verb)
-        for group, resources, verbs in RIGHTS
-        for one in resources
-        for verb in verbs
-        if ":" not in verb
-    ]
+def rights(server: RemoteServer) -> None:
+    """Raises CannotJoin if the user of the kubeconfig may not do what a lab does."""
+    asked = [(group, one, verb) for group, several, verbs in RIGHTS for one in several for verb in verbs]
+    asked = [one for one in asked if ":" not in one[2]]  # of 1.36 alone, and only for what a step may do
     with ThreadPoolExecutor(8) as pool:
-        missing = [
-            one for one, fine in zip(asked, pool.map(lambda it: _may(server, *it), asked), strict=True) if not fine
-        ]
-    if not missing:
-        return []
-    told = ", ".join(f"{verb} {resource}{f'.{group}' if group else ''}" for group, resource, verb in missing[:3])
-    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-    return [f"this user may not {told}{more} (dds lab join --print-role prints what it needs)"]
+        may = list(pool.map(lambda one: _may(server, *one), asked))
+    names = [
+        f"{verb} {one}{f'.{group}' if group else ''}"
+        for (group, one, verb), fine in zip(asked, may, strict=True)
+        if not fine
+    ]
+    if names:
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        what = f"this user may not {', '.join(names[:3])}{more}"
+        raise CannotJoin(
+            what, where=server.cluster.where, fix="give it the role that 'dds lab join --print-role' prints"
+        )
 
 
 def _may(server: RemoteServer, group: str, resource: str, verb: str) -> bool:
     plural, _, subresource = resource.partition("/")
     asked = {"group": group, "resource": plural, "subresource": subresource, "verb": verb}
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {key: value for key, value in asked.items() if value}},
-    }
-    answer = server.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+    spec = {"resourceAttributes": {key: value for key, value in asked.items() if value}}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
+    answer = server.json("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
     return bool((answer.get("status") or {}).get("allowed"))
 
 
@@ -213,12 +199,12 @@ def _look(client: Client, found: Plan, place: str, obj: Object, fits: Fits | Non
     name = f"{resource.name} {metadata['name']}"
     if there is None:
         found.make.append((place, obj))
-    elif fits is None:
-        found.problems.append(f"{name} is there already, and the lab did not make it")
-    elif wrong := fits(there, obj):
-        found.problems.append(f"{name} is there already, and {wrong}")
-    else:
+    elif not (wrong := fits(there, obj) if fits is not None else "the lab did not make it"):
         found.uses.append(name)
+    elif is_marked(there):  # it goes before the lab joins
+        found.make.append((place, obj))
+    else:
+        found.problems.append(f"{name} is there already, and {wrong}")
 
 
 def _serves(there: Object, wanted: Object) -> str:
@@ -233,14 +219,6 @@ def _serves(there: Object, wanted: Object) -> str:
         if one["name"] == version and one.get("served"):
             return "" if "status" in (one.get("subresources") or {}) else f"its {version} has no subresource status"
     return f"it does not serve {version}"
-
-
-def _half(found: Plan) -> None:
-    """Two definitions belong together."""
-    missing = [obj["metadata"]["name"] for _, obj in found.make]
-    if len(missing) == 1 and not found.problems:
-        what = f"the operator's kinds are half-installed: {missing[0]} is missing; install both, or none"
-        found.problems.append(what)
 
 
 def _same_selectors(there: Object, wanted: Object) -> str:
@@ -270,7 +248,7 @@ def _exists(there: Object, wanted: Object) -> str:
 _SAME: dict[str, Fits] = {"DeviceClass": _same_selectors, "ConfigMap": _has_models, "Namespace": _exists}
 
 
-def _node(node: Object, client: Client, name: str) -> Object:
+def _node(node: Object, name: str) -> Object:
     """A node that does not exist: recognizable, healthy, and for the lab's pods alone."""
     metadata, spec, status = node["metadata"], node["spec"], node["status"]
     now = status["conditions"][0]["lastHeartbeatTime"]
@@ -310,39 +288,35 @@ def _names(client: Client, found: Plan, scenario: Scenario) -> None:
             kinds.append("resourceclaimtemplates" if step.run.template else "resourceclaims")
         for kind in kinds:
             if client.find(kind, step.run.name, step.run.namespace) is not None:
-                found.problems.append(
-                    f"{kind} {step.run.namespace}/{step.run.name} is there already, and a step makes it"
-                )
+                named = f"{kind} {step.run.namespace}/{step.run.name}"
+                found.problems.append(f"{named} is there already, and a step makes it")
     for name in scenario.cluster.node_names():
         lease = client.find("leases.coordination.k8s.io", name, LEASES) if name not in found.lend else None
         if lease is not None and not is_marked(lease):
             found.problems.append(f"lease {LEASES}/{name} is there already")
 
 
-def _pods(client: Client, found: Plan, options: Options) -> None:
+def _operator(client: Client, found: Plan, scenario: Scenario, options: Options) -> None:
     """Whether a real operator runs."""
     pods = [one["metadata"] for one in client.list("pods") if OPERATOR_POD in one["metadata"]["name"]]
-    named = f"pod {pods[0]['namespace']}/{pods[0]['name']}" if pods else ""
-    ours = "operator" not in options.without
-    if named and ours and "operator" not in options.beside:
-        what = f"an operator runs here ({named}): leave the lab's out (--without operator), or let both be (--beside operator)"
-        found.problems.append(what)
-    elif not named and not ours:
+    ours = scenario.parts.operator is not None
+    if pods and ours and "operator" not in options.beside:
+        what = f"an operator runs here (pod {pods[0]['namespace']}/{pods[0]['name']})"
+        found.problems.append(f"{what}: leave the lab's out (--without operator), or let both be (--beside operator)")
+    elif not pods and not ours:
         found.lacks.append("no pod of an operator was found, and the lab's is left out: nothing attaches a device")
 
 
-def _slices(client: Client, found: Plan, scenario: Scenario, nodes: Collection[str], options: Options) -> None:
-    """Whether there are devices of the scenario's drivers."""
+def _slices(client: Client, found: Plan, scenario: Scenario, options: Options) -> None:
+    """Whether there are devices of the scenario's drivers, besides another publisher's pools where the lab's is left out."""
     drivers = {one.driver for one in scenario.cluster.models} | {one.driver for one in node_drivers(scenario)}
+    nodes, pools = scenario.cluster.node_names(), scenario.parts.publisher is None
     foreign = [one for one in client.list("resourceslices") if one["spec"]["driver"] in drivers and not is_marked(one)]
-    pools = [one for one in foreign if one["spec"].get("nodeName") is None and "publisher" in options.without]
-    others = [one for one in foreign if one not in pools]
+    others = [one for one in foreign if one["spec"].get("nodeName") or not pools]
     if others and "drivers" not in options.beside:
-        names = f"{others[0]['metadata']['name']}{f' and {len(others) - 1} more' if len(others) > 1 else ''}"
-        what = (
-            f"there are devices of {others[0]['spec']['driver']} (slice {names}): --beside drivers joins all the same"
-        )
-        found.problems.append(what)
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        what = f"there are devices of {others[0]['spec']['driver']} (slice {others[0]['metadata']['name']}{more})"
+        found.problems.append(f"{what}: --beside drivers joins all the same")
     here = [one for one in others if one["spec"].get("nodeName") in nodes]
     if here:
         found.problems.append(f"node {here[0]['spec']['nodeName']} has devices of {here[0]['spec']['driver']} itself")
@@ -361,15 +335,10 @@ def _gates(server: RemoteServer, found: Plan, scenario: Scenario) -> None:
                 )
         except ProbeFailed as error:
             found.problems.append(str(error))
-    operator = scenario.parts.operator
-    if (
-        operator is not None
-        and not operator.ideal
-        and server.registry.find(RESOURCE, "v1alpha3", "devicetaintrules") is None
-    ):
-        found.lacks.append(
-            f"the cluster serves no DeviceTaintRules of {V1ALPHA3}: the lab's operator detaches without; a real one hangs"
-        )
+    operator, served = scenario.parts.operator, server.registry.find(RESOURCE, "v1alpha3", "devicetaintrules")
+    if operator is not None and not operator.ideal and served is None:
+        what = f"the cluster serves no DeviceTaintRules of {V1ALPHA3}"
+        found.lacks.append(f"{what}: the lab's operator detaches without; a real one hangs")
 
 
 def counted(plan: Plan) -> Iterator[str]:

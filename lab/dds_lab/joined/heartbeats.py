@@ -39,10 +39,6 @@ def conditions(now: str) -> list[Object]:
     return [*({**ready, "type": kind, "status": "False", "reason": why, "message": why} for kind, why in _QUIET), ready]
 
 
-def holder() -> str:
-    return f"{socket.gethostname()}/{os.getpid()}"
-
-
 def taken(client: Client) -> str:
     """Who has joined the cluster and is alive: HOST/PID; "" for nobody. Raises ApiError."""
     found = client.find("leases.coordination.k8s.io", LEASE, LEASES)
@@ -83,7 +79,11 @@ class Heartbeats:
 
     def take(self, scenario: str) -> None:
         """Make the lab's own lease, before anything else. Raises AlreadyJoined and ApiError."""
-        spec = {"holderIdentity": holder(), "leaseDurationSeconds": LEASE_SECONDS, "renewTime": _now()}
+        spec = {
+            "holderIdentity": f"{socket.gethostname()}/{os.getpid()}",
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "renewTime": _now(),
+        }
         body = {"metadata": {"name": LEASE, "namespace": LEASES, "annotations": {"scenario": scenario}}, "spec": spec}
         try:
             made = self._client.create("leases.coordination.k8s.io", body, LEASES)

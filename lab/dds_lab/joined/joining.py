@@ -62,14 +62,15 @@ class Played:
 @dataclass(frozen=True)
 class How:
     """`dry`: only say what would be made. `keep`: leave the objects. `recording`: a file to write. `judged`: judge the scaler.
-    `lasts`: seconds after which it ends by itself; None: never. `host`: where the hardware's manager listens; `managed` is called
-    with it, and gives lines to say."""
+    `lasts`: seconds until it ends by itself, though not before its steps are done unless it is `cut`; None: never. `host`: where
+    the hardware's manager listens; `managed` is called with it, and gives lines to say."""
 
     dry: bool = False
     keep: bool = False
     recording: str | None = None
     judged: bool = False
     lasts: float | None = None
+    cut: bool = False
     host: str = LOOPBACK
     managed: Callable[[ManagerFrontend], Iterable[str]] = lambda face: ()
 
@@ -118,7 +119,7 @@ def _await_kind(server: JoinedServer, group: str, plural: str) -> None:
         served = [one for one in server.registry.resources() if (one.group, one.plural) == (group, plural)]
         with suppress(ApiError):
             if served:
-                server.get(f"/apis/{group}/{served[0].version}/{plural}?limit=1")
+                server.json(f"/apis/{group}/{served[0].version}/{plural}?limit=1")
                 return
         if wall.monotonic() > until:
             raise ApiError(503, "ServiceUnavailable", f"{plural}.{group} was defined and is not served")
@@ -136,9 +137,7 @@ async def join(
     client = Client(server, time, "checks", manager="dds-lab")
     scenario = checks.adapted(scenario, options)
     version = checks.release(server)
-    missing = checks.rights(server)
-    if missing:
-        Plan(problems=missing).held(cluster.where)
+    checks.rights(server)
     _clear(client, cluster.where, say, how)
     plan = checks.plan(client, server, scenario, options)
     plan.held(cluster.where)
@@ -173,7 +172,7 @@ class _Run:
         self, cluster: Cluster, server: JoinedServer, time: RealTime, scenario: Scenario, plan: Plan, how: How,
         stop: asyncio.Event, notes: _Notes,
     ) -> None:  # fmt: skip
-        self.began = False
+        self.began = self._started = False
         self._cluster = cluster
         self._server = server
         self._how = how
@@ -193,6 +192,7 @@ class _Run:
             self.began = True
             self._face = await managed_by(lab, self._how.host)
             lab.start()
+            self._started = True
         except ApiError as error:
             what = f"the cluster refuses what the lab is made of: {error.code} {error}"
             raise DdsError(what, where=self._cluster.where, fix="what was made is removed again") from None
@@ -205,7 +205,9 @@ class _Run:
         say(f"{lab.scenario.name} has joined; Ctrl-C ends it")
         until = None if self._how.lasts is None else wall.monotonic() + self._how.lasts
         told = 0
-        while not self._stop.is_set() and (until is None or wall.monotonic() < until):
+        while not self._stop.is_set():
+            if until is not None and wall.monotonic() >= until and (self._how.cut or lab.steps.finished):
+                break
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), GLANCE_SECONDS)
             if judge is not None:
@@ -216,13 +218,12 @@ class _Run:
             played.why = "its lease is gone: somebody had it leave"
         played.found = [f"{one.rule}: {one.of}: {one.text}" for one in judge.findings] if judge is not None else []
         played.failures = list(lab.steps.failures)
-        if self._how.lasts is not None and not lab.steps.finished and not played.why:
-            played.failures.append(f"steps[{lab.steps.done}] was not done within {self._how.lasts:g} s")
 
     async def end(self) -> None:
         await asyncio.to_thread(self._beats.stop)
         self._server.over = True
-        self._lab.stop()
+        if self._started:  # a part that could not begin cannot end
+            self._lab.stop()
         if self._face is not None:
             await self._face.stop()
 
@@ -235,11 +236,10 @@ def _clear(client: Client, where: str, say: Say, how: How) -> None:
     """Remove what an earlier lab has left. Raises AlreadyJoined while it is alive."""
     if who := taken(client):
         raise AlreadyJoined(f"a lab has joined already ({who})", where=where, fix="end it there, or: dds lab leave")
-    found = [kind for kind in KINDS if _any(client, kind)]
-    if not found:
-        return
-    if how.dry:
-        say(f"an earlier lab has left: {', '.join(one.partition('.')[0] for one in found)}; joining would remove them")
+    found = [kind.partition(".")[0] for kind in KINDS if _any(client, kind)]
+    if how.dry and found:
+        say(f"an earlier lab has left: {', '.join(found)}; joining would remove them")
+    if how.dry or not found:
         return
     say("an earlier lab has left objects; removing them")
     left = leave(client)

@@ -86,9 +86,5 @@ def role(name: str = "dds-lab") -> dict[str, Any]:
     rules = [
         {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)} for group, resources, verbs in RIGHTS
     ]
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": name},
-        "rules": rules,
-    }
+    meta = {"name": name}
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": meta, "rules": rules}

@@ -100,20 +100,16 @@ class RemoteServer:
         self._note = note
         self._patience = patience
         self._followed: dict[tuple[Resource, Scope], _Shared] = {}
-        self.registry = Registry(lambda path: self._decoded(self._ask("GET", path, {}, None)))
+        self.registry = Registry(self.json)
 
     def close(self) -> None:
         """End all watches."""
         for one in list(self._followed.values()):
             one.end()
 
-    def get(self, path: str) -> Any:
-        """The JSON at a path. Raises ApiError."""
-        return self._decoded(self._ask("GET", path, {}, None))
-
-    def post(self, path: str, body: Any) -> Any:
-        """The JSON that a review answers. Raises ApiError."""
-        return self._decoded(self._ask("POST", path, {}, body))
+    def json(self, path: str, body: Any = None) -> Any:
+        """The JSON at a path, or what a review answers to `body`. Raises ApiError."""
+        return self._decoded(self._ask("GET" if body is None else "POST", path, {}, body))
 
     def shown(self, resource: Resource) -> Callable[[Object], Object]:
         return _same

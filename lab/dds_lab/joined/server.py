@@ -43,9 +43,10 @@ class JoinedServer(RemoteServer):
         plural = call.resource.plural
         if self.over and call.user.name != "checks":
             raise ApiError(503, "ServiceUnavailable", "the lab is leaving")
+        own = call.resource.group == GROUP and not call.subresource
         if call.verb == "create" and not call.subresource:
             call = replace(call, body=self._labelled(call.body, plural))
-        elif call.verb == "update" and not call.subresource and call.resource.group == GROUP and _is_kept(call.body):
+        elif own and call.verb == "update" and set(FINALIZERS) & set(call.body["metadata"].get("finalizers") or ()):
             call = replace(call, body=self._labelled(call.body))
         elif call.verb == "patch" and call.writing.how == "apply":
             call = replace(call, body=self._labelled(call.body, plural))
@@ -57,11 +58,7 @@ class JoinedServer(RemoteServer):
 
     def _check(self, call: Call) -> None:
         """Raises ApiError for an object that is not the lab's, and for the deletion of a node that exists."""
-        found = (
-            super()
-            .perform(Call(verb="get", resource=call.resource, user=call.user, namespace=call.namespace, name=call.name))
-            .object
-        )
+        found = super().perform(replace(call, verb="get", subresource="", body=None)).object
         is_node = call.resource.plural == "nodes"
         here = call.resource.plural == "pods" and found["spec"].get("nodeName") in self.kept
         if not (is_marked(found) or here) or (is_node and call.verb == "delete" and not is_made(found)):
@@ -107,7 +104,3 @@ class JoinedServer(RemoteServer):
             labels = {**(inner.get("labels") or {}), LABEL: self.name}
             marked["spec"] = {**spec, "metadata": {**inner, "labels": labels}}
         return marked
-
-
-def _is_kept(body: Object) -> bool:
-    return any(one in FINALIZERS for one in body["metadata"].get("finalizers") or ())
