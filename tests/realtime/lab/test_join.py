@@ -79,6 +79,7 @@ def beside(folder: Path, scenario: str, number: int) -> None:
     assert {"nodes", "pods", "resourceclaims", "resourceslices"} <= kinds
 
 
+@pytest.mark.timeout(900)
 def test_what_a_killed_lab_has_left_is_removed_by_the_next_call(tmp_path: Path, scenario: str) -> None:
     """Killed while it joins, plays and leaves."""
     seed = random.randrange(2**32)
@@ -351,6 +352,6 @@ def test_an_older_server_is_told_to_be_one(tmp_path: Path, scenario: str) -> Non
     with http_server(lambda asked: Said(body=json.dumps(answers.get(asked.path, {})).encode())) as server:
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig", token="canary-of-a-token")
         line = one_line(done("lab", "join", scenario, "--kubeconfig", kubeconfig), 1)
-        assert "Kubernetes v1.33.4 serves v1beta1, v1beta2 of resource.k8s.io, and not v1" in line
+        assert "Kubernetes v1.33.4 serves v1beta2, v1beta1 of resource.k8s.io, and not v1" in line
         assert {one.method for one in server.asked} == {"GET"}
         assert "canary" not in line
