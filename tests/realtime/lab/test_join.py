@@ -177,9 +177,6 @@ def test_troubles_of_the_wire_are_met(tmp_path: Path, scenario: str) -> None:
         patient(lambda: host.objects(marked=True) == {})
 
 
-# -- what is in the way
-
-
 def test_nothing_is_made_where_something_is_in_the_way(tmp_path: Path, scenario: str) -> None:
     with hosted(tmp_path) as host:
         spec = {"containers": [{"name": "c", "image": "i"}]}
@@ -263,9 +260,6 @@ def test_a_cluster_that_goes_away_in_the_middle_is_told_in_words(tmp_path: Path,
         assert "does not answer" in one_line(done("lab", "leave", "--kubeconfig", str(target)), 1)
 
 
-# -- the judge
-
-
 def test_a_scenario_is_played_and_judged(tmp_path: Path, scenario: str) -> None:
     vain = tmp_path / "vain.yaml"
     vain.write_text(QUICK + "steps: [{at: 1s, attach: {node: lab0000, model: A100 40G}}]\n")
@@ -293,9 +287,6 @@ def test_a_recording_that_cannot_be_written_lets_nothing_begin(tmp_path: Path, s
         assert "there already" in line
         assert there.read_text() == "mine"
         assert host.objects(marked=True) == {}
-
-
-# -- with programs of others
 
 
 def test_first_contact_takes_three_commands(tmp_path: Path) -> None:
