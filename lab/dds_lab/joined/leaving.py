@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from dds_lab.client import ApiError, Client, Object, tolerating
-from dds_lab.joined.marks import FINALIZERS, KINDS, LABEL, LEASE, LEASES, LENT, is_made, is_marked
+from dds_lab.crds import GROUP
+from dds_lab.joined.marks import FINALIZERS, KINDS, LABEL, LEASE, LEASES, LENT, is_made, is_marked, target_of
 
 PATIENCE = 90.0
 AWAY_SECONDS = 15.0
@@ -84,8 +85,10 @@ def _objects(client: Client, kind: str, nodes: set[str]) -> Iterator[Object]:
             if is_marked(pod) or pod["spec"].get("nodeName") in nodes:
                 yield pod
         return
-    for obj in client.list(kind, labels=LABEL):
-        if not (kind.startswith("leases") and obj["metadata"]["name"] == LEASE):
+    ordered = kind.endswith(GROUP)  # what was ordered for its nodes goes with them, as the operator has it
+    for obj in client.list(kind, labels="" if ordered else LABEL):
+        mine = is_marked(obj) or target_of(obj) in nodes
+        if mine and not (kind.startswith("leases") and obj["metadata"]["name"] == LEASE):
             yield obj
 
 

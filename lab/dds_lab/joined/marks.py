@@ -53,6 +53,12 @@ def is_made(node: Object) -> bool:
     return is_marked(node) and str(node["spec"].get("providerID", "")).startswith(SCHEME)
 
 
+def target_of(obj: Object) -> str:
+    """The node that a request or resource of the operator is for, "" for none."""
+    spec = obj.get("spec") or {}
+    return str((spec.get("resource") or spec).get("target_node", ""))
+
+
 def taint(name: str) -> Object:
     """The taint of nodes that do not exist."""
     return {"key": LABEL, "value": name, "effect": "NoSchedule"}

@@ -16,7 +16,7 @@ from dds_lab.api.kinds import Object
 from dds_lab.api.requests import Call, Outcome
 from dds_lab.api.status import ApiError
 from dds_lab.crds import GROUP
-from dds_lab.joined.marks import FINALIZERS, LABEL, TOLERATION, is_made, is_marked
+from dds_lab.joined.marks import FINALIZERS, LABEL, TOLERATION, is_made, is_marked, target_of
 from dds_lab.joined.remote import PATIENCE, Post, RemoteServer, RemoteWatch
 
 ALL_SLICES = frozenset({"judge", "tally", "composable-resource-operator", "reference-scaler", "checks"})
@@ -83,8 +83,7 @@ class JoinedServer(RemoteServer):
 
     def _is_ours(self, obj: Object) -> bool:
         """Whether a request or resource is for a node of the lab, or for none."""
-        spec = obj.get("spec") or {}
-        target = (spec.get("resource") or spec).get("target_node", "")
+        target = target_of(obj)
         return is_marked(obj) or not target or target in self.nodes
 
     def _labelled(self, body: Object, plural: str = "") -> Object:

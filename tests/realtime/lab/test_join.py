@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from dds_adapters.kubernetes.recording import read_recording
+from dds_lab.actors.operator.names import API_VERSION
 from dds_lab.joined.marks import LABEL, LEASES
 from tests.support.commands import REPOSITORY, one_line
 from tests.support.commands import program as done
@@ -46,18 +47,12 @@ def runs(host: Host, name: str = "train-1") -> bool:
 
 
 @pytest.mark.smoke
-def test_a_pod_gets_a_device_that_does_not_exist_and_nothing_else_is_touched(tmp_path: Path, scenario: str) -> None:
-    beside(tmp_path, scenario, 20)
-
-
-@pytest.mark.soak
-def test_so_it_is_beside_a_thousand_objects_of_each_kind(tmp_path: Path, scenario: str) -> None:
-    beside(tmp_path, scenario, 1000)
-
-
-def beside(folder: Path, scenario: str, number: int) -> None:
-    recording = folder / "rec.jsonl.gz"
-    with hosted(folder, number=number) as host:
+@pytest.mark.parametrize("number", [20, pytest.param(1000, marks=pytest.mark.soak)])
+def test_a_pod_gets_a_device_that_does_not_exist_and_nothing_else_is_touched(
+    tmp_path: Path, scenario: str, number: int
+) -> None:
+    recording = tmp_path / "rec.jsonl.gz"
+    with hosted(tmp_path, number=number) as host:
         before = host.objects(marked=False)
         assert sum("other-" in one for one in before) == 4 * number
         with program(*joining(host, scenario, "--scaler", "--record", str(recording))) as lab:
@@ -128,9 +123,21 @@ def test_objects_are_kept_on_demand_until_the_lab_leaves(tmp_path: Path, scenari
             patient(lambda: runs(host))
             assert lab.end() == 0
         assert runs(host)
+        kind = f"/apis/{API_VERSION}/composabilityrequests"
+        for name in ("lab0000", "elsewhere"):  # a scaler has ordered for a node of the lab, and for another
+            wanted = {"resource": {"model": "A100 40G", "size": 1, "type": "gpu", "target_node": name}}
+            obj = {
+                "apiVersion": API_VERSION,
+                "kind": "ComposabilityRequest",
+                "metadata": {"name": name},
+                "spec": wanted,
+            }
+            assert host.ask("POST", kind, obj)[0] == 201
         found = done(*leaving(host))
         assert found.returncode == 0
         assert "removed 2 nodes" in found.stdout
+        assert [host.ask("GET", f"{kind}/{name}")[0] for name in ("lab0000", "elsewhere")] == [404, 200]
+        host.ask("DELETE", f"{kind}/elsewhere")
         assert host.objects(marked=True) == {}
         assert host.objects(marked=False) == before
         assert done(*leaving(host)).stdout == "there is no lab\n"
