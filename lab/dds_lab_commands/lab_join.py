@@ -33,7 +33,6 @@ from dds_lab_commands.lab_up import manager_lines
 
 _PARTS = ("operator", "publisher", "vendor", "kubelet", "steps")
 _SECRET = "kubectl create secret generic credentials -n composable-resource-operator-system --from-file="
-_UNUSABLE = "give --kubeconfig FILE"
 
 
 @click.command("join")
@@ -71,7 +70,7 @@ def join(
         sys.stdout.write(yaml.safe_dump(role(), sort_keys=False))
         return FINE
     if path is None:
-        raise InputError("no cluster is named", fix=_UNUSABLE)
+        raise InputError("no cluster is named", fix="give --kubeconfig FILE")
     chosen = tuple(one.strip() for one in nodes.split(",") if one.strip()) if nodes is not None else ()
     if nodes is not None and not chosen:
         raise InputError("names no node", where="--nodes", fix="give names, separated by commas")

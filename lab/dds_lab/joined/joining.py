@@ -41,7 +41,6 @@ from dds_lab.time import RealTime, VirtualTime
 OVER_A_NETWORK = Measure(news=2.0)
 """The judge's tolerances where news takes time."""
 DEFINED_SECONDS = 20.0
-"""Within this new definitions are served."""
 GLANCE_SECONDS = 0.25
 SAME_NOTE_SECONDS = 60.0
 

@@ -24,7 +24,6 @@ PAUSE, LONGEST_PAUSE = 0.2, 2.0
 WORKERS = 8
 _INSIDE = ("pods", "configmaps", "leases.coordination.k8s.io", "resourceclaims.resource.k8s.io")
 """Kinds that keep a namespace of the lab's if somebody else has made one there."""
-_EVERYWHERE = ("kube-root-ca.crt",)
 
 
 @dataclass
@@ -127,7 +126,7 @@ def _others(client: Client, namespace: str) -> str:
     """An object in the namespace that is not the lab's, "" for none."""
     for kind in _INSIDE:
         for obj in client.list(kind, namespace):
-            if not is_marked(obj) and obj["metadata"]["name"] not in _EVERYWHERE:
+            if not is_marked(obj) and obj["metadata"]["name"] != "kube-root-ca.crt":
                 return f"{kind.partition('.')[0]} {obj['metadata']['name']}"
     return ""
 
