@@ -313,7 +313,7 @@ def _claim_concerns(state: State, row: Row) -> Concerns:
 
 def _device_concerns(state: State, row: Row) -> Concerns:
     parts = (one.partition("/") for one in row["claims"])
-    claims = {uid for namespace, _, name in parts if (uid := state.demand.claim_named(namespace, name)) is not None}
+    claims = {uid for namespace, _, name in parts if (uid := state.demand.claim_uid(namespace, name)) is not None}
     devices, fabric = (row["uid"], row["device"], row["resource"]), state.failing.fabric_of.get(row["node"], "")
     return Concerns(claims, devices, (row["node"],), (row["model"],), (fabric,))
 

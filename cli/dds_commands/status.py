@@ -150,7 +150,7 @@ def pools_status(head: Head, state: PoolState) -> dict[str, Any]:
         "fabrics": sorted(state.fabrics()),
         "listed_at": state.fabric.listed_at,
         "failing": [{"of": of, "text": text} for of, text in sorted(state.fabric.failures.rows.items())],
-        "dropped": [name for name, kept in _KEPT.items() if not getattr(state.fabric.capabilities, kept)],
+        "dropped": [name for name, kept in _KEPT.items() if not getattr(state.cluster.capabilities, kept)],
         "stocks": [
             {"fabric": one.fabric, "model": one.model, "free": one.free}
             for _, one in sorted(state.fabric.stocks.rows.items())

@@ -267,7 +267,7 @@ class PublisherOperation(Operation[PoolState]):
 
 def _conditions(state: PoolState, publisher: PublisherController | None) -> str:
     """What is wrong with binding conditions; "" when nothing is wrong."""
-    if not state.fabric.capabilities.binding_conditions:
+    if not state.cluster.capabilities.binding_conditions:
         return "the API server drops binding conditions: nothing is published"
     if publisher is None or not publisher.probed:
         return "the API server has not said whether it keeps them: see the log lines about the probe"
