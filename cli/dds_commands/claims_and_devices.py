@@ -273,14 +273,14 @@ def _asked_state(
         last = end(source.span, at, until)
         known = source.state(*last)
         now = present(source, last, known.policy)
-        there = known.lives if kind == "claim" else known.devices
+        there = known.tables["lives" if kind == "claim" else "devices"]
         seen = waiting = 0
         if not there.rows:
             history = history_of(source, last)
             waiting = sum(one.waits for one in history.claims.values()) if kind == "claim" else 0
             seen = len(history.claims if kind == "claim" else history.devices) - waiting
     if not now:
-        now = last.at if last.at is not None else known.now
+        now = last.at if last.at is not None else known.process.now
         if form == "table":
             show(f"as of {rfc3339(now)}")
 
