@@ -40,6 +40,7 @@ from dds_core.scaler.rules.victims import (
     is_nowhere,
     mark_idle,
     names_to_hold,
+    needs_hold,
 )
 from dds_core.scaler.state import State, Work
 
@@ -334,7 +335,7 @@ def _why_unmark(work: Work, resource: FabricResource, fence: Fence, wanted: set[
         return "it has got another name on the node"
     if fence.held and not fence.ordered and fence.confirmed and work.has_come(fence.confirmed + VICTIM_STUCK):
         return "its size could not be lowered for long"
-    if not fence.held and not fence.ordered and state.policy.detach_without_fence == "never":
+    if not fence.held and not fence.ordered and needs_hold(state):
         return "nothing holds it"
     if not fence.ordered and is_kept(state, resource):
         return "the node's minimum keeps it"

@@ -108,9 +108,14 @@ def may_mark(state: State, at: int) -> bool:
     return recent < state.policy.detaches_per_hour
 
 
+def needs_hold(state: State) -> bool:
+    """Whether by the policy nothing goes that is not held."""
+    return state.policy.detach_without_fence == "never"
+
+
 def _may_go_unheld(state: State) -> bool:
     """Not before it is known whether devices can be held: a scheduler would take the device before this answer comes."""
-    return state.policy.detach_without_fence == "best_effort" and not state.settings.unanswered
+    return not (needs_hold(state) or state.settings.unanswered)
 
 
 def _is_idle(state: State, resource: FabricResource) -> bool:
