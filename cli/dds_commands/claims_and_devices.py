@@ -281,8 +281,8 @@ def _asked_state(
         now = present(source, last, known.policy)
         there = known.lifecycle.lives if kind == "claim" else known.lifecycle.devices
         seen = waiting = 0
-        number = len(claim_rows(known) if kind == "claim" else there.rows)
-        if not number:
+        rows = claim_rows if kind == "claim" else device_rows
+        if not there.rows:
             history = history_of(source, last)
             waiting = sum(one.waits for one in history.claims.values()) if kind == "claim" else 0
             seen = len(history.claims if kind == "claim" else history.devices) - waiting
@@ -291,7 +291,10 @@ def _asked_state(
         if form == "table":
             show(f"as of {rfc3339(now)}")
 
-    def ended(rows: Sequence[Any]) -> str:
+    def ended(shown: Sequence[Any]) -> str:
+        if shown:
+            return ""
+        number = len(rows(known))
         if number:
             return f"none of the {number} that are there; --all has those that have ended"
         rest = [f"{waiting} wait for the scheduler"] * bool(waiting) + [f"{seen} ended"] * bool(seen)

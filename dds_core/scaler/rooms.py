@@ -672,12 +672,6 @@ class Inventory(Room):
         """Cached answers of the node's allocator that took a search, discarded with it."""
         return self._allocator(node)[2]
 
-    @property
-    def gates(self) -> Gates:
-        """The scheduler's feature gates, as far as the server's release tells them."""
-        old = release_of(self._settings.version) <= LAST_TO_TAINT_WITHOUT_SELECTOR
-        return Gates(device_taint_rules=True, taint_without_selector=old)
-
     def _allocator(self, node: str) -> tuple[Allocator, Fits, Answers]:
         found = self._allocators.get(node)
         if found is None:
@@ -685,7 +679,10 @@ class Inventory(Room):
             made = Allocator(
                 own,
                 self.classes.rows.values(),
-                gates=self.gates,
+                gates=Gates(
+                    device_taint_rules=True,
+                    taint_without_selector=release_of(self._settings.version) <= LAST_TO_TAINT_WITHOUT_SELECTOR,
+                ),
                 rules=self.taint_rules.rows.values(),
                 share_id=lambda: "shared",
                 forgiving=True,

@@ -269,22 +269,14 @@ class _Survey:
         self._state = state
         inventory = state.inventory
         self._in_use = _in_use(state)
-        rules = [
-            one for one in inventory.taint_rules.rows.values() if one.selects or inventory.gates.taint_without_selector
-        ]
+        gates = inventory.allocator("").gates  # as the allocators of the nodes have them
+        rules = [one for one in inventory.taint_rules.rows.values() if one.selects or gates.taint_without_selector]
         self._rules: dict[str, list[TaintRule]] = {}
         for rule in rules:
             self._rules.setdefault(rule.pool, []).append(rule)
         self._classes = {one.name: one for one in inventory.classes.rows.values()}
-        self._allocator = Allocator(
-            inventory.slices.rows.values(),
-            self._classes.values(),
-            self._in_use,
-            inventory.gates,
-            rules,
-            share_id=lambda: "shared",
-            forgiving=False,
-        )
+        self._choosing = (gates, rules)
+        self._allocators: dict[tuple[PoolKey, ...], Allocator] = {}
         self._nodes = sorted(state.fleet.nodes.rows.values(), key=lambda one: one.name)
         self._shared = [key for key, pool in sorted(inventory.pools.items()) if not pool.node]
         self._wants: dict[bytes, _Want] = {}
@@ -299,6 +291,17 @@ class _Survey:
         self._everywhere: dict[int, _Tally] = {}
         self._attached: dict[int, int] = {}
         self._reached: dict[str, list[PoolKey]] = {}
+
+    def _allocator(self, *pools: PoolKey) -> Allocator:
+        """The allocator over these pools alone; one over all takes long to make in a large fleet."""
+        found = self._allocators.get(pools)
+        if found is None:
+            inventory, (gates, rules) = self._state.inventory, self._choosing
+            slices = [inventory.slices.rows[uid] for key in pools for uid in sorted(inventory.slices_of[key])]
+            found = self._allocators[pools] = Allocator(
+                slices, self._classes.values(), self._in_use, gates, rules, share_id=lambda: "shared"
+            )
+        return found
 
     # -- what it wants -----------------------------------------------------------------------------------------------------
 
@@ -369,8 +372,8 @@ class _Survey:
             return False, False
         shown = self._shown(model)
         if shown:
-            by_class = [key for key in shown if self._allocator.refusal(ask.by_class, key, doubt=True) is None]
-            return bool(by_class), any(self._allocator.refusal(ask.alone, key) is None for key in by_class)
+            by_class = [key for key in shown if self._allocator(key[:2]).refusal(ask.by_class, key, doubt=True) is None]
+            return bool(by_class), any(self._allocator(key[:2]).refusal(ask.alone, key) is None for key in by_class)
         device = Device({name: value for name, value in model.attributes.items() if value})
         alike = Slice("alike", "alike", model.driver, "alike", devices={"device": device})
         allocator, key = Allocator([alike], self._classes.values(), forgiving=True), (model.driver, "alike", "device")
@@ -497,7 +500,7 @@ class _Survey:
     def _of_node(self, node: Node, pod: Pod, claims: list[Claim], wants: Sequence[_Want]) -> _Verdict:
         """What else keeps the pod from a node that has enough devices for each of its requests."""
         try:
-            fit = self._allocator.allocate(node, claims, steps=Steps(MOST_STEPS))
+            fit = self._allocator(*self._pools_of(node)).allocate(node, claims, steps=Steps(MOST_STEPS))
         except AllocationError as error:
             return _Verdict(REFUSED, error.what)
         if not fit:
@@ -553,10 +556,7 @@ class _Survey:
         there = f"what it asks for is free for {node.name}{when}"
         if not pod.waiting:
             return _Verdict(UNTRIED, f"{there}: the scheduler has not tried its pod yet")
-        since_then = "since" if when else "since that is so"
-        return _Verdict(
-            UNTRIED, f"{there}: the scheduler has not tried {since_then}, or its pod lacks something else there"
-        )
+        return _Verdict(UNTRIED, f"{there}: the scheduler has not tried since, or its pod lacks something else there")
 
     def _jointly(self, node: Node, claims: Sequence[Claim], wants: Sequence[_Want], reason: str) -> _Verdict:
         """Why devices that would do one by one do not do together."""
@@ -565,7 +565,7 @@ class _Survey:
             return _Verdict(CONSTRAINT, why)
         asks, pools = [ask for want in wants for ways in want.requests for ask in ways], self._pools_of(node)
         opened = {key for ask in asks for pool in pools for key in self._tally(ask, pool).keys}
-        for pool in self._allocator.reachable(node):
+        for pool in self._allocator(*self._pools_of(node)).reachable(node):
             rest = left(pool, self._in_use)
             for candidate in (one for one in pool.consumers if one.key in opened):
                 for name, counters in candidate.consumes.items():
@@ -623,8 +623,9 @@ class _Survey:
         """Whether the class accepts such devices, and which selector refuses them."""
         found = self._judged.get((id(ask), some.kind))
         if found is None:
-            refused = self._allocator.refusal(ask.alone, some.example, doubt=True)
-            accepted = refused is None or self._allocator.refusal(ask.by_class, some.example, doubt=True) is None
+            allocator = self._allocator(some.example[:2])
+            refused = allocator.refusal(ask.alone, some.example, doubt=True)
+            accepted = refused is None or allocator.refusal(ask.by_class, some.example, doubt=True) is None
             found = self._judged[id(ask), some.kind] = (accepted, refused or "")
         return found
 
@@ -721,7 +722,8 @@ class _Best:
         """The verdict; a pool that cannot be used explains why devices lack."""
         one, others = self._best, self._nodes - 1 + unsearched
         many = others > 0 and one.reason in (COOL_DOWN, COEXISTENCE, LIMIT, NODE)
-        more = f"; {others} other nodes take none either" if many else ""
+        nodes = f"{others} other nodes take" if others > 1 else "1 other node takes"
+        more = f"; {nodes} none either" if many else ""
         lacks = (
             f"; pool {broken} is incomplete or faulty"
             if broken and one.reason in (NONE, REFUSED, TOO_FEW, IN_USE)

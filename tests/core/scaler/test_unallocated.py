@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dds_core.matching.allocator import Allocator, Fit
 from dds_core.model import (
     CORDON,
     Alternative,
@@ -14,6 +15,7 @@ from dds_core.model import (
     Constraint,
     Device,
     DeviceClass,
+    Node,
     Pod,
     Slice,
     Taint,
@@ -23,6 +25,7 @@ from dds_core.model import (
 from dds_core.scaler import events as e
 from dds_core.scaler import unallocated as u
 from dds_core.scaler.unallocated import Unallocated, queues, unallocated
+from dds_core.timeline.instants import rfc3339
 from tests.support.world import A100, GPU, H100, SECOND, World, asks, class_of
 
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("80Gi")) >= 0'
@@ -231,7 +234,7 @@ def test_a_cool_down_and_how_many_nodes_take_none_either() -> None:
     hungry(world)
     reason, words = why(world)
     assert reason == u.COOL_DOWN and words.startswith("A100 40G cools down on node0 until 20")
-    assert words.endswith("after AttachFailed; 1 other nodes take none either")
+    assert words.endswith("after AttachFailed; 1 other node takes none either")
 
 
 def test_a_model_that_may_not_share_the_node() -> None:
@@ -302,7 +305,7 @@ def test_a_free_device_that_the_scheduler_has_not_tried() -> None:
     reason, words = why(world)
     assert reason == u.UNTRIED
     assert words == (
-        "what it asks for is free for node0: the scheduler has not tried since that is so, or its pod lacks something else there"
+        "what it asks for is free for node0: the scheduler has not tried since, or its pod lacks something else there"
     )
     world.update(world.get(Pod, "hungry"), waiting="")
     assert why(world)[1] == "what it asks for is free for node0: the scheduler has not tried its pod yet"
@@ -320,8 +323,7 @@ def test_since_when_a_device_of_a_node_is_free_for_it() -> None:
     (since,) = [one.since for one in world.state.lifecycle.devices.rows.values() if one.state == "Idle"]
     reason, words = why(world)
     assert (
-        reason == u.UNTRIED
-        and f"free for node0 since {u.rfc3339(since)}: the scheduler has not tried since, or" in words
+        reason == u.UNTRIED and f"free for node0 since {rfc3339(since)}: the scheduler has not tried since, or" in words
     )
     (queue,) = queues(world.state, unallocated(world.state))
     assert (queue.held_by, queue.idle_on) == ((), (("node0", 1),))
@@ -355,13 +357,38 @@ def test_claims_that_ask_for_the_same_are_judged_once(monkeypatch: pytest.Monkey
     for number in range(200):
         hungry(world, f"c{number}")
     searched: list[str] = []
-    allocate = u.Allocator.allocate
-    monkeypatch.setattr(
-        u.Allocator,
-        "allocate",
-        lambda self, node, *rest, **more: searched.append(node.name) or allocate(self, node, *rest, **more),
-    )
+    allocate = Allocator.allocate
+
+    def counted(self: Allocator, node: Node, *rest: Any, **more: Any) -> Fit:
+        searched.append(node.name)
+        return allocate(self, node, *rest, **more)
+
+    monkeypatch.setattr(Allocator, "allocate", counted)
     assert len(unallocated(world.state)) == 200 and len(searched) == 1
+
+
+def test_devices_that_differ_in_nothing_that_a_selector_names_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = one_node(0)
+    for number in range(40):
+        world.plug("node0", f"gpu-{number}", f"GPU-{number}", more={"root": str(number % 4)})
+    evaluated: list[str] = []
+    refusal = Allocator.refusal
+
+    def counted(self: Allocator, claim: Claim, key: Any, **more: Any) -> str | None:
+        evaluated.append(key[2])
+        return refusal(self, claim, key, **more)
+
+    monkeypatch.setattr(Allocator, "refusal", counted)
+    hungry(world)
+    assert only(world).reason == u.UNTRIED and len(evaluated) < 5
+    evaluated.clear()
+    by_root = f'device.attributes["{GPU}"].root == "7"'
+    world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device, selectors=(by_root,)),))
+    assert why(world) == (u.REFUSED, f"a selector refuses each of 40: {by_root}") and 4 <= len(evaluated) < 15
+    evaluated.clear()
+    by_any = f'device.attributes["{GPU}"].exists(name, name == "no-such-name")'
+    world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device, selectors=(by_any,)),))
+    assert only(world).reason == u.REFUSED and len(evaluated) >= 40, "it may look at any attribute"
 
 
 def test_more_kinds_of_pods_than_are_looked_at_are_said() -> None:
