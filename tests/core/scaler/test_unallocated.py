@@ -17,14 +17,15 @@ from dds_core.model import (
     DeviceClass,
     Node,
     Pod,
+    Result,
     Slice,
     Taint,
     TaintRule,
     Toleration,
 )
 from dds_core.scaler import events as e
-from dds_core.scaler import unallocated as u
-from dds_core.scaler.unallocated import Unallocated, queues, unallocated
+from dds_core.scaler import lacking
+from dds_core.scaler.unallocated import GATED, Unallocated, queues, unallocated
 from dds_core.timeline.instants import rfc3339
 from tests.support.world import A100, GPU, H100, SECOND, World, asks, class_of
 
@@ -70,7 +71,7 @@ def test_a_claim_waits_from_when_it_is_made_until_it_is_allocated() -> None:
     assert unallocated(world.state) == []
 
 
-@pytest.mark.parametrize("change", [{"deleting": True}, {"phase": "Failed"}, {"node": "node0"}, {"waiting": u.GATED}])
+@pytest.mark.parametrize("change", [{"deleting": True}, {"phase": "Failed"}, {"node": "node0"}, {"waiting": GATED}])
 def test_whose_pod_does_not_wait_for_the_scheduler_is_none(change: dict[str, Any]) -> None:
     world = one_node(0)
     hungry(world)
@@ -115,7 +116,7 @@ def test_a_claim_that_was_given_back_waits_from_then_on_and_one_between_two_writ
 def test_no_device_at_all() -> None:
     world = one_node(0)
     hungry(world)
-    assert why(world) == (u.NONE, "there is no device of class nvidia-a100-40")
+    assert why(world) == (lacking.NONE, "there is no device of class nvidia-a100-40")
     assert only(world).models == ("A100 40G",), "by what device-info says of the model"
 
 
@@ -125,7 +126,7 @@ def test_a_pool_that_is_not_whole_is_said() -> None:
     world.pool(A100, 1, slices=2)
     hungry(world)
     assert why(world) == (
-        u.NONE,
+        lacking.NONE,
         "there is no device of class nvidia-a100-40; pool nvidia-a100-40-fabric1 is incomplete or faulty",
     )
 
@@ -134,7 +135,7 @@ def test_a_class_that_is_not_there() -> None:
     world = one_node(1)
     world.gone(world.state.inventory.classes.rows[f"class-{A100.device}"])
     hungry(world)
-    assert why(world) == (u.NO_CLASS, "the DeviceClass nvidia-a100-40 does not exist")
+    assert why(world) == (lacking.NO_CLASS, "the DeviceClass nvidia-a100-40 does not exist")
 
 
 def test_all_are_in_use_wherever_they_are() -> None:
@@ -144,7 +145,7 @@ def test_all_are_in_use_wherever_they_are() -> None:
     world.waits("second", "node1")
     world.waits("third", "node1")
     hungry(world)
-    assert why(world) == (u.IN_USE, "all 4 are in use"), "the pool of the test still shows what was attached"
+    assert why(world) == (lacking.IN_USE, "all 4 are in use"), "the pool of the test still shows what was attached"
     (queue,) = queues(world.state, unallocated(world.state))
     assert (queue.claims, queue.asked, queue.free, queue.idle_on) == (1, 1, 0, ())
     assert dict(queue.held_by) == {"default/first": 1, "default/second": 1, "default/third": 1}
@@ -155,9 +156,9 @@ def test_it_asks_for_more_than_is_free_on_any_node_or_than_there_is() -> None:
     world.plug("node0", "gpu-0", "GPU-0")
     world.plug("node1", "gpu-1", "GPU-1")
     hungry(world, count=2)
-    assert why(world) == (u.IN_USE, "it asks for 2 on one node, and 1 are free there")
+    assert why(world) == (lacking.IN_USE, "it asks for 2 on one node, and 1 are free there")
     world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device, count=3),))
-    assert why(world) == (u.TOO_FEW, "it asks for 3 on one node; devices in all: 2, in use: 0")
+    assert why(world) == (lacking.TOO_FEW, "it asks for 3 on one node; devices in all: 2, in use: 0")
 
 
 def test_which_selector_refuses_each() -> None:
@@ -170,7 +171,7 @@ def test_which_selector_refuses_each() -> None:
         },
     )
     hungry(world, selectors=(MEMORY,))
-    assert why(world) == (u.REFUSED, f"a selector refuses each of 2: {MEMORY}")
+    assert why(world) == (lacking.REFUSED, f"a selector refuses each of 2: {MEMORY}")
     assert only(world).models == ("A100 40G",)
 
 
@@ -179,10 +180,10 @@ def test_a_taint_closes_what_is_free() -> None:
     maintenance = Taint("maintenance", "", "NoSchedule")
     world.observe(TaintRule("rule", "rule", GPU, "nvidia-a100-40-fabric1", taint=maintenance))
     hungry(world)
-    assert why(world) == (u.TAINTED, "the taint maintenance:NoSchedule closes what is free")
+    assert why(world) == (lacking.TAINTED, "the taint maintenance:NoSchedule closes what is free")
     tolerated = asks("r0", A100.device, tolerations=(Toleration("maintenance", "Exists"),))
     world.update(world.get(Claim, "hungry"), requests=(tolerated,))
-    assert only(world).reason == u.UNTRIED
+    assert only(world).reason == lacking.UNTRIED
 
 
 def partitions(world: World, used: str) -> None:
@@ -203,7 +204,30 @@ def test_counters_are_used_up() -> None:
     world.bind("first")
     hungry(world)
     expected = "what is in use leaves too little of the counter amount of memory in pool node0"
-    assert why(world) == (u.COUNTERS, expected)
+    assert why(world) == (lacking.COUNTERS, expected)
+
+
+def test_shared_devices_have_too_little_capacity_left() -> None:
+    world = one_node(0)
+    attributes: dict[str, str | int | bool] = {**A100.attributes, "uuid": "GPU-0"}
+    shared = Device(attributes, {"memory": "40Gi"}, shared=True)
+    world.observe(Slice("own", "own", GPU, "node0", node="node0", devices={"gpu-0": shared}))
+    world.claim("first", requests=(asks("r0", A100.device, capacity={"memory": "30Gi"}),))
+    world.allocate("first", "node0", Result("r0", GPU, "node0", "gpu-0", share="s1", consumed={"memory": "30Gi"}))
+    world.bind("first")
+    hungry(world, capacity={"memory": "20Gi"})
+    assert why(world) == (lacking.CAPACITY, "the shared devices have too little capacity left")
+    world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device, capacity={"memory": "10Gi"}),))
+    assert only(world).reason == lacking.UNTRIED
+
+
+def test_a_node_without_the_label_that_opens_the_pool() -> None:
+    world = World("observe")
+    world.node("node0", labels={f"cohdi.io/{A100.device}": ""})
+    world.pool(A100, 1)
+    hungry(world)
+    told = "node0 lacks the label cohdi.io/nvidia-a100-40=true, which opens the pool to it"
+    assert why(world) == (lacking.NODE, told)
 
 
 def test_constraints_and_requests_that_do_not_fit_together() -> None:
@@ -214,12 +238,12 @@ def test_constraints_and_requests_that_do_not_fit_together() -> None:
     together = (Constraint(match=f"{GPU}/root"),)
     world.update(world.get(Claim, "hungry"), constraints=together)
     assert why(world) == (
-        u.CONSTRAINT,
+        lacking.CONSTRAINT,
         "no free devices of one node have one value of gpu.nvidia.com/root, as it asks for",
     )
     two = (asks("r0", A100.device, count=2), asks("r1", A100.device))
     world.update(world.get(Claim, "hungry"), constraints=(), requests=two)
-    assert why(world) == (u.TOGETHER, "the requests of its pod together ask for more than is free for one node")
+    assert why(world) == (lacking.TOGETHER, "the requests of its pod together ask for more than is free for one node")
 
 
 def test_a_cool_down_and_how_many_nodes_take_none_either() -> None:
@@ -233,7 +257,7 @@ def test_a_cool_down_and_how_many_nodes_take_none_either() -> None:
         world.relabel(node, {f"cohdi.io/{A100.device}": None})
     hungry(world)
     reason, words = why(world)
-    assert reason == u.COOL_DOWN and words.startswith("A100 40G cools down on node0 until 20")
+    assert reason == lacking.COOL_DOWN and words.startswith("A100 40G cools down on node0 until 20")
     assert words.endswith("after AttachFailed; 1 other node takes none either")
 
 
@@ -247,29 +271,29 @@ def test_a_model_that_may_not_share_the_node() -> None:
     world.settle()
     world.relabel("node0", {f"cohdi.io/{H100.device}": None})
     hungry(world, model=H100)
-    assert why(world) == (u.COEXISTENCE, "H100 80G may not share node0 with A100 40G")
+    assert why(world) == (lacking.COEXISTENCE, "H100 80G may not share node0 with A100 40G")
 
 
 def test_a_node_that_is_full_and_a_claim_that_asks_for_more_than_a_node_may_have() -> None:
     world = one_node(5, limit={"max": 2})
     hungry(world, count=3)
-    assert why(world) == (u.LIMIT, "node0 may have 2 of A100 40G and has or awaits 0: no room for 3")
+    assert why(world) == (lacking.LIMIT, "node0 may have 2 of A100 40G and has or awaits 0: no room for 3")
     world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device),))
-    assert only(world).reason == u.UNTRIED
+    assert only(world).reason == lacking.UNTRIED
     world.waits("first", "node0", (A100, 2))
     world.settle()
     world.bind("first")
     assert f"cohdi.io/{A100.device}" not in world.state.fleet.nodes.rows["node-node0"].labels, "dds closed the pool"
-    assert why(world) == (u.LIMIT, "node0 may have 2 of A100 40G and has or awaits 2")
+    assert why(world) == (lacking.LIMIT, "node0 may have 2 of A100 40G and has or awaits 2")
 
 
 def test_nodes_that_the_pod_does_not_tolerate() -> None:
     world = one_node(1)
     world.update(world.state.fleet.nodes.rows["node-node0"], unschedulable=True)
     hungry(world)
-    assert why(world) == (u.NODE, "node0 is cordoned")
+    assert why(world) == (lacking.NODE, "node0 is cordoned")
     world.update(world.get(Pod, "hungry"), tolerations=(Toleration(CORDON.key, "Exists"),))
-    assert only(world).reason == u.UNTRIED
+    assert only(world).reason == lacking.UNTRIED
 
 
 def test_the_node_that_lacks_least_is_told_of() -> None:
@@ -278,7 +302,7 @@ def test_the_node_that_lacks_least_is_told_of() -> None:
     world.plug("node1", "gpu-0", "GPU-0")
     world.update(world.state.fleet.nodes.rows["node-node1"], unschedulable=True)
     hungry(world)
-    assert why(world) == (u.NODE, "node1 is cordoned")
+    assert why(world) == (lacking.NODE, "node1 is cordoned")
 
 
 def test_another_claim_of_the_pod_that_has_its_node_decides_where() -> None:
@@ -288,7 +312,7 @@ def test_another_claim_of_the_pod_that_has_its_node_decides_where() -> None:
     world.claim("first", requests=(asks("r0", A100.device),))
     world.allocate_local("first", "node1", "gpu-1")
     world.claim("hungry", pod="first", requests=(asks("r0", A100.device),))
-    assert [(one.claim, one.reason) for one in unallocated(world.state)] == [("default/hungry", u.IN_USE)]
+    assert [(one.claim, one.reason) for one in unallocated(world.state)] == [("default/hungry", lacking.IN_USE)]
 
 
 def test_what_lacks_for_the_other_claim_of_its_pod_is_told_of_both() -> None:
@@ -296,14 +320,14 @@ def test_what_lacks_for_the_other_claim_of_its_pod_is_told_of_both() -> None:
     world.observe(DeviceClass("class-nic", "nic", ('device.driver == "nic.example.com"',)))
     hungry(world)
     world.claim("network", pod="hungry", requests=(asks("r0", "nic"),))
-    assert why(world) == (u.NONE, "there is no device of class nic")
+    assert why(world) == (lacking.NONE, "there is no device of class nic")
 
 
 def test_a_free_device_that_the_scheduler_has_not_tried() -> None:
     world = one_node(1)
     hungry(world)
     reason, words = why(world)
-    assert reason == u.UNTRIED
+    assert reason == lacking.UNTRIED
     assert words == (
         "what it asks for is free for node0: the scheduler has not tried since, or its pod lacks something else there"
     )
@@ -318,12 +342,13 @@ def test_since_when_a_device_of_a_node_is_free_for_it() -> None:
     world.bind("first")
     world.observe(Slice("pool-nvidia-a100-40-fabric1", "nvidia-a100-40-fabric1", GPU, "nvidia-a100-40-fabric1", 2))
     hungry(world)
-    assert only(world).reason == u.IN_USE
+    assert only(world).reason == lacking.IN_USE
     world.finish("first")
     (since,) = [one.since for one in world.state.lifecycle.devices.rows.values() if one.state == "Idle"]
     reason, words = why(world)
     assert (
-        reason == u.UNTRIED and f"free for node0 since {rfc3339(since)}: the scheduler has not tried since, or" in words
+        reason == lacking.UNTRIED
+        and f"free for node0 since {rfc3339(since)}: the scheduler has not tried since, or" in words
     )
     (queue,) = queues(world.state, unallocated(world.state))
     assert (queue.held_by, queue.idle_on) == ((), (("node0", 1),))
@@ -338,7 +363,7 @@ def test_any_of_several_models_and_a_first_available() -> None:
     world.waits("first", "node0", (H100, 1))
     world.claim("either", requests=(asks("r0", A100.device, H100.device),))
     row = only(world)
-    assert (row.models, row.reason) == (("A100 40G", "H100 80G"), u.IN_USE)
+    assert (row.models, row.reason) == (("A100 40G", "H100 80G"), lacking.IN_USE)
 
 
 def test_who_waits_for_the_same_stands_together_the_longest_wait_first() -> None:
@@ -375,29 +400,29 @@ def test_devices_that_differ_in_nothing_that_a_selector_names_are_judged_once(mo
     refusal = Allocator.refusal
 
     def counted(self: Allocator, claim: Claim, key: Any, **more: Any) -> str | None:
-        evaluated.append(key[2])
+        evaluated.extend([key[2]] * key[2].startswith("gpu-"))
         return refusal(self, claim, key, **more)
 
     monkeypatch.setattr(Allocator, "refusal", counted)
     hungry(world)
-    assert only(world).reason == u.UNTRIED and len(evaluated) < 5
+    assert only(world).reason == lacking.UNTRIED and len(evaluated) < 5
     evaluated.clear()
     by_root = f'device.attributes["{GPU}"].root == "7"'
     world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device, selectors=(by_root,)),))
-    assert why(world) == (u.REFUSED, f"a selector refuses each of 40: {by_root}") and 4 <= len(evaluated) < 15
+    assert why(world) == (lacking.REFUSED, f"a selector refuses each of 40: {by_root}") and 4 <= len(evaluated) < 15
     evaluated.clear()
     by_any = f'device.attributes["{GPU}"].exists(name, name == "no-such-name")'
     world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device, selectors=(by_any,)),))
-    assert only(world).reason == u.REFUSED and len(evaluated) >= 40, "it may look at any attribute"
+    assert only(world).reason == lacking.REFUSED and len(evaluated) >= 40, "it may look at any attribute"
 
 
 def test_more_kinds_of_pods_than_are_looked_at_are_said() -> None:
     world = one_node(0)
-    for number in range(u.MOST_SHAPES + 1):
+    for number in range(lacking.MOST_SHAPES + 1):
         hungry(world, f"c{number}", selectors=(f"{number} == {number}",))
     *some, last = unallocated(world.state)
-    assert {one.reason for one in some} == {u.NONE}
-    assert (last.reason, last.why) == (u.NOT_COMPUTED, "not computed: more than 64 kinds of pods wait")
+    assert {one.reason for one in some} == {lacking.NONE}
+    assert (last.reason, last.why) == (lacking.NOT_COMPUTED, "not computed: more than 64 kinds of pods wait")
 
 
 def test_a_request_of_an_old_log_is_not_judged() -> None:
@@ -405,5 +430,5 @@ def test_a_request_of_an_old_log_is_not_judged() -> None:
     world.claim("old", requests=(ClaimRequest("r0", classes=(A100.device,)),))
     assert unallocated(world.state) == []
     world.update(world.get(Claim, "old"), requests=(ClaimRequest("r0", alternatives=(Alternative(A100.device),)),))
-    assert only(world).reason == u.UNTRIED
+    assert only(world).reason == lacking.UNTRIED
     assert class_of(A100).name == A100.device
