@@ -116,6 +116,14 @@ def test_they_are_there_at_an_instant(log: str) -> None:
     assert rows[0].endswith("no device of class nvidia-a100-40 is listed; attached or on their way: 1")
 
 
+@pytest.mark.parametrize("subject", ["default/hungry-2", "pod/default/hungry-2"])
+def test_a_timeline_says_it_too_as_long_as_it_is_so(log: str, subject: str) -> None:
+    told = f"default/hungry-2 waits for A100 40G: {TWO_ARE_TOO_MANY}"
+    assert told in fine("timeline", subject, log).splitlines()
+    assert told in json.loads(fine("timeline", subject, log, "--json"))["summary"]
+    assert "waits for A100 40G" not in fine("timeline", "default/lucky", log)
+
+
 def test_of_a_recording(tmp_path: Path) -> None:
     """Nobody attaches there: who is first waits for the device, the others wait for the pool."""
     (tmp_path / "empty_pool.yaml").write_text(EMPTY_POOL)
