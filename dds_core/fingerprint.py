@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "a8a1cea26cff7bbf671101c2b7bf7e3bd8b86b9763e907cfbee12b721bb06a01"
+FINGERPRINT = "522dc495e797ce77fd8388056cb5d4b3f4aab8761e4522861580624220146354"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "a471da83efaa63cc77257fbe7512a6ae7cabb3820e9dabd45924056807744e87"
+PUBLISHER_FINGERPRINT = "cf1bb460d3662ef6d06bb981c8eafc0b7aa7992b0208be0219d0638bf20d65df"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "22cab6272319db8a6f8382d7304a096a31070959dcaaec4cb3ee965c875cb0a9"
+AUTOSCALER_FINGERPRINT = "7c3b2b1a077cffad53e23c89daadf5b4a44ace087a1fd7ea1f30c23c2e23a6cd"
 """That of the autoscaler."""

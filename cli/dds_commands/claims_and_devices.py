@@ -21,13 +21,14 @@ from dds_commands.screen import arranged, show, show_data, show_left_out, table
 from dds_commands.sources import Opened, Source, go_on, history_of, present, require
 from dds_commands.timelines import find
 from dds_core.errors import InputError
-from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES, RELEASED
+from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES, RELEASED, WAITING
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import OUTCOMES, ClaimHistory, DeviceHistory, History
 from dds_core.scaler.history import data as histories
 from dds_core.scaler.history.words import waited
 from dds_core.scaler.spending import STATES
 from dds_core.scaler.state import State
+from dds_core.scaler.unallocated import UNALLOCATED, Unallocated, unallocated
 from dds_core.timeline import Subject
 from dds_core.timeline.instants import duration, rfc3339
 
@@ -50,9 +51,12 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+READ_STATES = (UNALLOCATED, *CLAIM_STATES)
+"""The states of a claim as readers show them: also that of one that waits without an allocation, which is no state of a life."""
+
 _NOW: Mapping[str, Callable[[Row], Any]] = {
     "name": lambda row: row["claim"],
-    "state": lambda row: CLAIM_STATES.index(row["state"]),
+    "state": lambda row: READ_STATES.index(row["state"]),
     "since": lambda row: row["since"],
     "node": lambda row: row["node"],
     "attempt": lambda row: (row["cycle"], row["attempt"]),
@@ -88,6 +92,8 @@ _DEVICES_EVER: Mapping[str, Callable[[DeviceHistory, int], Any]] = {
 def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any) -> None:
     """Show claims: state, since when, node and devices.
 
+    A claim that a pod waits with and that the scheduler has allocated nothing is Unallocated, and WHY says what it waits for.
+
     --all adds ended claims: their pods, waits, attempts and outcomes; with --sort waited the longest wait comes first.
     """
     if everything:
@@ -98,7 +104,7 @@ def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any)
         past = [
             one
             for one in there
-            if wanted.takes(_concerns_claim(history, one, had.get(one.uid, ())), one.state, one.outcome)
+            if wanted.takes(_concerns_claim(history, one, had.get(one.uid, ())), *_states_of(one), one.outcome)
         ]
         _show_past(past, key, limit, form, history, show_past_claims, histories.claim_data)
         return
@@ -106,7 +112,7 @@ def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any)
     state, now, wanted, ended = _asked_state(form, "claim", **of)
     rows, left = arranged(chosen_claims(state, wanted), by, limit)
     if form == "table":
-        show_table(CLAIMS, rows, now, ended(rows))
+        show_claims(rows, now, ended(rows))
     else:
         show_data(map(readable, rows), form)
     show_left_out(left, form)
@@ -232,7 +238,7 @@ def _history(
     with Opened() as opened:
         source = opened.source(sources, url, name)
         wanted = filter_of(
-            source, **names, state=known_state(state, OUTCOMES, CLAIM_STATES, DEVICE_STATES) if state else None
+            source, **names, state=known_state(state, OUTCOMES, READ_STATES, DEVICE_STATES) if state else None
         )
         first, last = period(source.span, since, at, until)
         if first.position is not None:
@@ -263,7 +269,7 @@ def _asked_state(
 ) -> tuple[State, int, Filter, Ended]:
     """The state, the instant from which its times count back (the current time for the whole of a live log, else the end of what
     was read, which a table states first), the filter, and the line for an empty table."""
-    states = CLAIM_STATES if kind == "claim" else DEVICE_STATES
+    states = READ_STATES if kind == "claim" else DEVICE_STATES
     if since is not None:
         raise InputError("--since says nothing of what is there now", fix="give --all as well")
     with Opened() as opened:
@@ -273,8 +279,9 @@ def _asked_state(
         last = end(source.span, at, until)
         known: State = source.state(*last)
         now = present(source, last, known.policy, known.process.synced, known.process.stale)
-        there = known.lifecycle.lives if kind == "claim" else known.lifecycle.devices
+        there = known.tables["lives" if kind == "claim" else "devices"]
         seen = waiting = 0
+        rows = claim_rows if kind == "claim" else device_rows
         if not there.rows:
             history = history_of(source, last)
             waiting = sum(one.waits for one in history.claims.values()) if kind == "claim" else 0
@@ -284,13 +291,21 @@ def _asked_state(
         if form == "table":
             show(f"as of {rfc3339(now)}")
 
-    def ended(rows: Sequence[Any]) -> str:
-        if there.rows:
-            return f"none of the {len(there.rows)} that are there; --all has those that have ended"
+    def ended(shown: Sequence[Any]) -> str:
+        if shown:
+            return ""
+        number = len(rows(known))
+        if number:
+            return f"none of the {number} that are there; --all has those that have ended"
         rest = [f"{waiting} wait for the scheduler"] * bool(waiting) + [f"{seen} ended"] * bool(seen)
         return f"none now; {', '.join(rest)}: --all" if rest else f"no {kind}s"
 
     return known, now, wanted, ended
+
+
+def _states_of(one: ClaimHistory) -> tuple[str, ...]:
+    """The state of its life; *Unallocated* too while it waits for a choice of the scheduler."""
+    return (one.state, UNALLOCATED) if one.waits and one.state not in WAITING else (one.state,)
 
 
 def chosen_claims(state: State, wanted: Filter = EVERYTHING) -> list[Row]:
@@ -306,14 +321,14 @@ def _claim_concerns(state: State, row: Row) -> Concerns:
     results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
     had = [resource for one in results if (resource := state.resource_of(one.key)) is not None]
     asked = (found for one in results if (found := state.inventory.model_of_result(one)) is not None)
-    models = {*(one.model for one in had), *(one.model for one in asked)}
+    models = {*(one.model for one in had), *(one.model for one in asked), *row["models"]}
     devices, fabric = {*row["devices"], *(one.uid for one in had)}, state.failing.fabric_of.get(row["node"], "")
     return Concerns((row["uid"],), devices, (row["node"],), models, (fabric,))
 
 
 def _device_concerns(state: State, row: Row) -> Concerns:
     parts = (one.partition("/") for one in row["claims"])
-    claims = {uid for namespace, _, name in parts if (uid := state.demand.claim_named(namespace, name)) is not None}
+    claims = {uid for namespace, _, name in parts if (uid := state.demand.claim_uid(namespace, name)) is not None}
     devices, fabric = (row["uid"], row["device"], row["resource"]), state.failing.fabric_of.get(row["node"], "")
     return Concerns(claims, devices, (row["node"],), (row["model"],), (fabric,))
 
@@ -356,11 +371,17 @@ CLAIMS = Table(
         "state",
         since(),
         "node",
-        ("attempt", lambda row, ages: f"{row['cycle']}.{row['attempt']}"),
+        ("attempt", lambda row, ages: f"{row['cycle']}.{row['attempt']}" if row["cycle"] else "-"),
         "devices",
     )
 )
+_CLAIMS_AND_WHY = Table((*CLAIMS.columns, "why"))
 DEVICES = Table(("device", "state", since(), "node", "model", "claims"))
+
+
+def show_claims(rows: Sequence[Row], now: int, empty: str) -> None:
+    """Print the rows; with what they wait for if some wait without an allocation."""
+    show_table(_CLAIMS_AND_WHY if any(row["why"] for row in rows) else CLAIMS, rows, now, empty)
 
 
 def show_past_claims(past: list[ClaimHistory], history: History) -> None:
@@ -395,10 +416,14 @@ def show_past_devices(past: list[DeviceHistory], history: History) -> None:
 # -- rows ----------------------------------------------------------------------------------------------------------------
 
 
-def claim_rows(state: State) -> list[Row]:
-    """Every claim that has a life, by name; `devices` by UUID or name."""
-    rows = []
+def claim_rows(state: State, without: Iterable[Unallocated] | None = None) -> list[Row]:
+    """Every claim that has a life or waits without an allocation, by name; `devices` by UUID or name. `why` says what the latter
+    wait for; of the others `dds status` does. `without`: the latter, if they are known already."""
+    waiting = {one.uid: one for one in (unallocated(state) if without is None else without)}
+    rows = [_unallocated_row(state, one) for one in waiting.values()]
     for uid, life in state.lifecycle.lives.rows.items():
+        if uid in waiting:
+            continue
         claim = state.demand.claims.get(uid)
         results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
         devices = [state.inventory.face(result.key).uuid or result.device for result in results]
@@ -414,9 +439,28 @@ def claim_rows(state: State) -> list[Row]:
                 "attempt": life.attempt,
                 "devices": devices,
                 "pods": [f"{pod.namespace}/{pod.name}" for pod in pods],
+                "models": [],
+                "why": "",
             }
         )
     return sorted(rows, key=lambda row: (row["claim"], row["uid"]))
+
+
+def _unallocated_row(state: State, one: Unallocated) -> Row:
+    life = state.lifecycle.lives.get(one.uid)
+    return {
+        "claim": one.claim,
+        "uid": one.uid,
+        "state": UNALLOCATED,
+        "since": one.since,
+        "node": "",
+        "cycle": life.cycle if life is not None else 0,
+        "attempt": life.attempt if life is not None else 0,
+        "devices": [],
+        "pods": [one.pod],
+        "models": list(one.models),
+        "why": one.why,
+    }
 
 
 def device_rows(state: State) -> list[Row]:

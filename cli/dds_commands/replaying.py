@@ -17,14 +17,15 @@ import click
 from pydantic import BaseModel
 
 from dds_commands.claims_and_devices import (
-    CLAIMS,
     DEVICES,
+    READ_STATES,
     Filter,
     chosen_claims,
     chosen_devices,
     filter_of,
     known_state,
     of_kind,
+    show_claims,
 )
 from dds_commands.groups import GROUPS, group_rows, order_rows, waiting_rows
 from dds_commands.parameters import (
@@ -308,11 +309,11 @@ class _ScalerPrinter:
         return {key: thing for key, thing in {**claims, **devices}.items() if not wanted or thing["state"] == wanted}
 
     def show_state(self, state: State, at: int, form: str) -> None:
-        wanted = known_state(self._state, CLAIM_STATES, DEVICE_STATES) if self._state else None
+        wanted = known_state(self._state, READ_STATES, DEVICE_STATES) if self._state else None
         claims = [row for row in chosen_claims(state, self._wanted) if wanted in (None, row["state"])]
         devices = [row for row in chosen_devices(state, self._wanted) if wanted in (None, row["state"])]
         if form == "table":
-            show_table(CLAIMS, claims, at, "no claims")
+            show_claims(claims, at, "no claims")
             show("")
             show_table(DEVICES, devices, at, "no devices")
         else:

@@ -47,6 +47,9 @@ def show_status(data: Row, now: int, most: int) -> None:
     for line in head_lines(data, Ages(now)):
         show(line)
     show("")
+    for queue in data["unallocated"]:
+        for line in queue_lines(queue, Ages(now)):
+            show(line)
     show(f"claims: {_numbers(data['claims'])}")
     for row in data["devices"]:
         strange = f"; {row['unexplained']} that no ComposableResource names" if row["unexplained"] else ""
@@ -92,6 +95,31 @@ def head_lines(data: Row, ages: Ages) -> list[str]:
     if data["stale"]:
         lines.append(dress(f"stale: {', '.join(data['stale'])}", "bad"))
     return lines
+
+
+def queue_lines(queue: Row, ages: Ages) -> list[str]:
+    """Who waits for a device of some models, what there is of them, and why none is for who waits."""
+    many = queue["claims"]
+    verb = "waits" if many == 1 else "wait"
+    held = _first(queue["held_by"], "claim", queue["held_by_count"]) or "no claim"
+    idle = _first(queue["idle_on"], "node", queue["idle_on_count"]) or "no node"
+    models = " or ".join(queue["models"])
+    there = f"{models}, asked {queue['asked']}, free {queue['free']}; held by {held}, idle on {idle}"
+    lines = [style()(f"{counted(many, 'claim')} {verb} for a device: {there}", "bad")]
+    several = queue["whys_count"] > 1
+    for one in queue["whys"]:
+        lines.append(f"  {one['why']}" + (f" ({counted(one['claims'], 'claim')})" if several else ""))
+    if queue["whys_count"] > len(queue["whys"]):
+        lines.append(f"  and {queue['whys_count'] - len(queue['whys'])} more reasons: dds claims --state Unallocated")
+    rest = f" and {many - len(queue['longest'])} more" if many > len(queue["longest"]) else ""
+    names = ", ".join(queue["longest"])
+    lines.append(f"  {'waiting longest' if many > 1 else 'waiting'}, {ages.since(queue['since'])}: {names}{rest}")
+    return lines
+
+
+def _first(some: Sequence[Row], name: str, number: int) -> str:
+    told = ", ".join(one[name] + (f" ({one['devices']})" if one["devices"] > 1 else "") for one in some)
+    return f"{told} and {number - len(some)} more" if number > len(some) else told
 
 
 def _numbers(states: Mapping[str, int]) -> str:
@@ -154,7 +182,7 @@ def pools_status(head: Head, state: PoolState) -> dict[str, Any]:
         "fabrics": sorted(state.fabrics()),
         "listed_at": state.fabric.listed_at,
         "failing": [{"of": of, "text": text} for of, text in sorted(state.fabric.failures.rows.items())],
-        "dropped": [name for name, kept in _KEPT.items() if not getattr(state.fabric.capabilities, kept)],
+        "dropped": [name for name, kept in _KEPT.items() if not getattr(state.cluster.capabilities, kept)],
         "stocks": [
             {"fabric": one.fabric, "model": one.model, "free": one.free}
             for _, one in sorted(state.fabric.stocks.rows.items())
@@ -285,9 +313,9 @@ def status(
     news: int,
     form: str,
 ) -> int:
-    """Show what the scaler is doing: its mode, what waits and why, what is under way, and what is wrong. Where the database
-    also holds the cluster's other logs, the publisher's pools and unanswered fabric queries follow, then the autoscaler's
-    groups, servers under way and waiting pods.
+    """Show what the scaler is doing: its mode, who waits for a device, what waits and why, what is under way, and what is
+    wrong. Where the database also holds the cluster's other logs, the publisher's pools and unanswered fabric queries
+    follow, then the autoscaler's groups, servers under way and waiting pods.
 
     It only reads SOURCE, of a recording the end. The first line says how long ago the newest event is, and within which time
     a running process writes the next one; past that time it is red.

@@ -10,13 +10,14 @@ from typing import Any
 import msgspec
 
 from dds_adapters.plugins import component_of
-from dds_commands.claims_and_devices import claim_rows, device_rows
+from dds_commands.claims_and_devices import READ_STATES, claim_rows, device_rows
 from dds_core.events.shared import POLICY, Alerted
-from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
+from dds_core.lifecycle import DEVICE_STATES
 from dds_core.log import Head
 from dds_core.model import Observed
 from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.state import State
+from dds_core.scaler.unallocated import NAMED, Unallocated, queues, unallocated
 from dds_core.scaler.waiting import stage_of, waiting_rows
 
 # -- the whole status ----------------------------------------------------------------------------------------------------
@@ -26,7 +27,7 @@ _alert = msgspec.json.Decoder(Alerted)
 
 def status_data(head: Head, state: State, most: int) -> dict[str, Any]:
     """The whole status. Of the waiting claims it has the number and the `most` longest waits."""
-    waiting = waiting_rows(state)
+    waiting, without = waiting_rows(state), unallocated(state)
     return {
         **log_data(head, state.process.now),
         "mode": {"effective": state.mode, "policy": state.policy.mode, "config": state.settings.config.mode or None},
@@ -37,7 +38,8 @@ def status_data(head: Head, state: State, most: int) -> dict[str, Any]:
         "synced": state.process.synced,
         "synced_at": state.process.synced_at,
         "stale": sorted(state.process.stale),
-        "claims": _counted(CLAIM_STATES, [row["state"] for row in claim_rows(state)]),
+        "unallocated": _unallocated(state, without),
+        "claims": _counted(READ_STATES, [row["state"] for row in claim_rows(state, without)]),
         "waiting_count": len(waiting),
         "waiting": [row._asdict() for row in waiting[:most]],
         "attaches_under_way": state.fleet.units_coming,
@@ -125,6 +127,24 @@ def _counted(states: tuple[str, ...], found: list[str]) -> dict[str, int]:
     """Numbers by state, in the order of `states`, without zeros."""
     number = Counter(found)
     return {state: number[state] for state in states if number[state]}
+
+
+def _unallocated(state: State, rows: list[Unallocated]) -> list[dict[str, Any]]:
+    """The claims that wait without an allocation, by the models that may serve them; of holders, nodes and reasons the first."""
+    return [
+        {
+            **one._asdict(),
+            "models": list(one.models),
+            "held_by": [{"claim": name, "devices": number} for name, number in one.held_by[:NAMED]],
+            "held_by_count": len(one.held_by),
+            "idle_on": [{"node": name, "devices": number} for name, number in one.idle_on[:NAMED]],
+            "idle_on_count": len(one.idle_on),
+            "whys": [{"why": why, "claims": number} for why, number in one.whys[:NAMED]],
+            "whys_count": len(one.whys),
+            "longest": list(one.longest),
+        }
+        for one in queues(state, rows)
+    ]
 
 
 def _orders(state: State) -> list[dict[str, Any]]:

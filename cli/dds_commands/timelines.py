@@ -3,8 +3,9 @@ the stages of what dds writes in several steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -14,13 +15,14 @@ from dds_commands.screen import progress, show, show_data, show_json, show_jsonl
 from dds_commands.sources import Log, Opened, Source, cut, go_on
 from dds_core.component import Component
 from dds_core.errors import InputError
-from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, mermaid
+from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, WAITING, mermaid
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
 from dds_core.scaler.history.claims import PodHistory
 from dds_core.scaler.history.data import claim_data, device_data
 from dds_core.scaler.history.words import devices_summary, folded, summary
 from dds_core.scaler.protocols import PROTOCOLS
+from dds_core.scaler.unallocated import Unallocated, unallocated
 from dds_core.timeline import (
     LEGEND,
     AmbiguousSubject,
@@ -73,15 +75,18 @@ def timeline(
         account = Account(source.component, cut(source.about(found), *last), found)
         if account.history is not None:
             account.live = go_on(account.history, source, last)
+            if any(one.waits and one.state not in WAITING for one in account.claims):
+                account.lacking = {one.uid: one for one in unallocated(source.state(*last))}
         account.entries = [one for one in account.entries if first.begun(one.at, one.position)]
         show_timeline(account, form, full=full)
 
 
 class Account:
     """The entries of a subject's timeline and, in a scaler's log, the histories of its claims and devices. `live` is set if
-    unfinished times count to the current time."""
+    unfinished times count to the current time, `lacking` to what claims without an allocation wait for, by uid."""
 
     live = False
+    lacking: Mapping[str, Unallocated] = MappingProxyType({})
 
     def __init__(self, component: Component[Any], told: Iterable[Moment], subject: Subject) -> None:
         self.subject = subject
@@ -117,6 +122,8 @@ class Account:
                 yield f"as of {rfc3339(self.history.now)}"
             if pod:
                 yield pod
+            for lacks in filter(None, map(self.lacking.get, (one.uid for one in self.claims))):
+                yield f"{lacks.claim} waits for {' or '.join(lacks.models)}: {lacks.why}"
             several = self.claims if self.subject.kind == "pod" and len(self.claims) > 1 else []
             for claim in several:
                 yield f"{claim.name}: {(summary(claim, self.history) or ['nobody waited for it'])[0]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dds_core.autoscaler.indexes import Dirty
+from dds_core.autoscaler.rooms import Dirty
 from dds_core.autoscaler.state import Fleet
 from dds_core.kit import deadlines as kit
 from dds_core.kit.deadlines import Deadline, DeadlineKind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dds_core.autoscaler.indexes import Indexes
 from dds_core.autoscaler.policy import ServerGroup, read_autoscale_policy
 from dds_core.autoscaler.records import Load, Server, Worker
+from dds_core.autoscaler.rooms import Rooms
 from dds_core.kit import work
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.state import Form
@@ -16,7 +16,7 @@ from dds_core.model import Claim, Config
 _NOTHING = Config(uid="")
 
 
-class Fleet(Indexes):
+class Fleet(Rooms):
     @property
     def config(self) -> Config:
         """The ConfigMap; an empty one if there is none."""

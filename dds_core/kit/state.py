@@ -356,8 +356,9 @@ _KEPT_OTHERWISE = ("last_emitted", "rejections", "reissue")
 class Form(Generic[S]):
     """Converts a state to plain data and back, for checkpoints and comparisons. A table whose keys are texts becomes a mapping,
     any other a list of (key, row), both sorted by key. `projection` is the version of this form: a change to what a state
-    declares needs a new number and an upcasting step for `Checkpoint`. `order`: the names of all tables in the order in which a
-    checkpoint has them; without it, that in which they are declared."""
+    declares needs a new number and an upcasting step for `Checkpoint`; but not a new table, which an older checkpoint loads as
+    empty. `order`: the names of all tables in the order in which a checkpoint has them; without it, that in which they are
+    declared."""
 
     def __init__(
         self,
@@ -371,6 +372,7 @@ class Form(Generic[S]):
         self._state, self._policy = state, policy
         self._scalars = scalars_of(kind)
         declared = {name: types for room in rooms_of(kind).values() for name, types in tables_of(room).items()}
+        assert not order or sorted(order) == sorted(declared), "a table has no place in a checkpoint"
         tables = {name: declared[name] for name in order or declared if name not in _KEPT_OTHERWISE}
         self._by_text = [name for name, (key, _) in tables.items() if key is str]
         self._by_pair = [name for name in tables if name not in self._by_text]

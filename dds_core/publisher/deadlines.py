@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dds_core.kit import deadlines as kit
 from dds_core.kit.deadlines import Deadline, DeadlineKind
 from dds_core.publisher.events import pool_of
-from dds_core.publisher.indexes import Dirty
 from dds_core.publisher.model import FOREVER
+from dds_core.publisher.rooms import Dirty
 from dds_core.publisher.rules.pools import again_due
 from dds_core.publisher.state import PoolState, stream_of
 

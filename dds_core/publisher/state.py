@@ -16,7 +16,6 @@ from dds_core.kit.state import Form
 from dds_core.model import Requirement
 from dds_core.publisher.describe import FAILURE, pool_name, selector
 from dds_core.publisher.events import pool_stream
-from dds_core.publisher.indexes import Indexes, machines_of, results_of
 from dds_core.publisher.model import (
     COOLING,
     FOREVER,
@@ -31,11 +30,12 @@ from dds_core.publisher.model import (
     Stock,
 )
 from dds_core.publisher.policy import read_publish_policy
+from dds_core.publisher.rooms import Rooms, machines_of, results_of
 
 _NOTHING = PoolConfig(uid="")
 
 
-class PoolState(Indexes):
+class PoolState(Rooms):
     # -- questions of the adapter's translation to facts -----------------------------------------------------------
 
     def uid_of(self, kind: type[Any], namespace: str, name: str) -> str | None:

@@ -140,7 +140,7 @@ def restarted(state: State, unseen: set[Key], at: int) -> None:
 
 def _is_lowered(state: State, name: str) -> bool:
     """Whether the request asks for less than the number of its resources that stay: the operator may detach one at any moment."""
-    request = state.fleet.request_named(name)
+    request = state.fleet.request(name)
     owned = (state.fleet.resources.rows[uid] for uid in state.fleet.resources_of_request[name])
     return request is not None and request.size < sum(not one.leaving for one in owned)
 

@@ -146,11 +146,10 @@ class Settings(Room):
         self.unguarded = ""
         self.unanswered = False
 
-    def apply(self, policy: Policy) -> None:
+    def rebuild(self) -> None:
         """Apply the policy and the ConfigMap, which only lowers the mode (the kill switch)."""
-        self.policy = policy
         self.config = min(self.configs.rows.values(), key=lambda config: config.uid, default=NO_CONFIG)
-        self.mode = lower(policy.mode, self.config.mode)
+        self.mode = lower(self.policy.mode, self.config.mode)
         self.live = self.mode != "observe"
         self.drivers = frozenset(model.driver for model in self.config.models)
         self.models = {model.model: model for model in self.config.models}
@@ -205,7 +204,7 @@ class Demand(Room):
         self.claims.watch(self._claim_changed)
         self.pods.watch(self._pod_changed)
 
-    def claim_named(self, namespace: str, name: str) -> str | None:
+    def claim_uid(self, namespace: str, name: str) -> str | None:
         """The uid of the claim of that name; None if there is none."""
         return self._named.get((Claim, namespace, name))
 
@@ -230,7 +229,7 @@ class Demand(Room):
         names = [name for name in pod.claims if name]
         if pod.extended_claim:
             names.append(pod.extended_claim)
-        uids = [uid for name in names if (uid := self.claim_named(pod.namespace, name)) is not None]
+        uids = [uid for name in names if (uid := self.claim_uid(pod.namespace, name)) is not None]
         return [claim for uid in uids if (claim := self.claims.get(uid)) is not None]
 
     def scheduler_of(self, claim: Claim) -> str:
@@ -340,7 +339,7 @@ class Fleet(Room):
     def node_names(self) -> set[str]:
         return {node.name for node in self.nodes.rows.values()}
 
-    def request_named(self, name: str) -> AttachRequest | None:
+    def request(self, name: str) -> AttachRequest | None:
         return self.requests.get(self._named.get((AttachRequest, "", name), ""))
 
     def resource_with(self, uuid: str, node: str) -> FabricResource | None:
@@ -912,12 +911,10 @@ class Rooms(StateBase[Observed]):
     hand_over: HandingOver
     give_back: GiveBack
 
-    policy: Policy
     dirty: Dirty
 
     def __init__(self) -> None:
         super().__init__()
-        self.policy = Policy()
         self.dirty = Dirty()
         self.settings = Settings(self)
         self.demand = Demand(self)
@@ -931,6 +928,14 @@ class Rooms(StateBase[Observed]):
         self.settings.configs.watch(lambda uid, old, new: self.rebuild())
 
     @property
+    def policy(self) -> Policy:
+        return self.settings.policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self.settings.policy = policy
+
+    @property
     def mode(self) -> Mode:
         return self.settings.mode
 
@@ -940,7 +945,7 @@ class Rooms(StateBase[Observed]):
 
     def rebuild(self) -> None:
         """Apply the ConfigMap and the policy."""
-        self.settings.apply(self.policy)
+        self.settings.rebuild()
         self.fleet.limits.clear()
         self.fleet.forget_reach()
         self.inventory.rebuild()

@@ -220,7 +220,7 @@ class State(Rooms):
         that is known."""
         dirty = self.dirty
         claim, pod = self.demand.claims.get(target), self.demand.pods.get(target)
-        request = self.fleet.request_named(target)
+        request = self.fleet.request(target)
         if claim is not None:
             dirty.claims.add(target)
             dirty.nodes.add(self.demand.node_of(claim))

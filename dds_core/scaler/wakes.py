@@ -188,7 +188,7 @@ def claims_of_pod(state: Rooms, uid: str, old: Pod | None, new: Pod | None) -> I
     """The claims that the pod names before and now, and those that are reserved for it."""
     pods = [one for one in (old, new) if one is not None]
     names = ((pod.namespace, name) for pod in pods for name in (*pod.claims, pod.extended_claim) if name)
-    named = (state.demand.claim_named(*name) for name in names)
+    named = (state.demand.claim_uid(*name) for name in names)
     return state.demand.claims_for[uid] | {claim for claim in named if claim is not None}
 
 

@@ -6,7 +6,7 @@ Objects from here are shared and must never be changed in place. `instants` conv
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from dds_lab.api.requests import AUTHENTICATED, MASTERS, Call, Deleting, Outcome
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError
 from dds_lab.api.store import DELETED, Record
-from dds_lab.api.watches import Notice, Watch
+from dds_lab.api.watches import Notice
 from dds_lab.latency import NONE, Latency
 from dds_lab.time import MICROSECONDS, Time, Timer
 
@@ -41,6 +41,49 @@ BeforeCall = Callable[[Call], None]
 
 Carry = Callable[[Call], Outcome]
 """Carries out a call."""
+
+
+class Following(Protocol):
+    """An open watch: first what there is (`take`), then each change."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def take(self) -> list[Notice]: ...
+
+    def on_notice(self, call: Callable[[Notice], None]) -> None: ...
+
+    def on_ready(self, call: Callable[[], None] | None) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Registry(Protocol):
+    """What a server serves."""
+
+    def resources(self) -> Sequence[Resource]: ...
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None: ...
+
+
+class Server(Protocol):
+    """What a client needs of an API server: the lab's own `ApiServer` in this process, or one reached over HTTP
+    (`dds_lab.joined.remote`)."""
+
+    @property
+    def registry(self) -> Registry: ...
+
+    def perform(self, call: Call) -> Outcome:
+        """Carry out a call that is no watch. Raises ApiError."""
+        ...
+
+    def watch(self, call: Call) -> Following:
+        """All objects that there are, and every change from then on. Raises ApiError."""
+        ...
+
+    def shown(self, resource: Resource) -> Callable[[Object], Object]:
+        """Converts what a record of the resource holds to the version of the resource."""
+        ...
 
 
 class Tap(Protocol):
@@ -68,10 +111,10 @@ class Client:
     preferred version; plural.version.group names another version."""
 
     def __init__(
-        self, server: ApiServer, time: Time, user: str, groups: tuple[str, ...] = (MASTERS,), manager: str = ""
+        self, server: Server, time: Time, user: str, groups: tuple[str, ...] = (MASTERS,), manager: str = ""
     ) -> None:
         """`manager` is the field manager of writes, by default the user's name."""
-        self.server = server
+        self.api = server
         self.time = time
         self.user = User(user, (*groups, AUTHENTICATED))
         self.manager = manager or user
@@ -81,6 +124,12 @@ class Client:
         self._resources: dict[str, Resource] = {}
         self._mirrors: list[Mirror] = []
         self._writing = Writing(manager=self.manager, validation="Strict")
+
+    @property
+    def server(self) -> ApiServer:
+        """The lab's own server."""
+        assert isinstance(self.api, ApiServer), "the client's server is somebody else's"
+        return self.api
 
     def get(self, resource: str, name: str, namespace: str = "") -> Object:
         """An object; ApiError 404 if there is none."""
@@ -102,7 +151,7 @@ class Client:
         found, reading = self.resource(resource), Reading(labels=labels, fields=fields)
         outcome = self._perform(Call(verb="list", resource=found, user=self.user, namespace=namespace, reading=reading))
         assert outcome.page is not None
-        show = self.server.registry.strategy(found).from_storage
+        show = self.api.shown(found)
         return [show(record.object) for record in outcome.page.records]
 
     def mirror(
@@ -114,7 +163,7 @@ class Client:
         if self.before is not None:
             self.before(call)
         random = self.time.random(f"mirror/{self.user.name}/{resource}/{fields}/{labels}")
-        made = Mirror(self.server, self.time, call, latency, random, self.tap)
+        made = Mirror(self.api, self.time, call, latency, random, self.tap)
         self._mirrors = [*(one for one in self._mirrors if not one.closed), made]
         return made
 
@@ -180,11 +229,11 @@ class Client:
 
     def served(self) -> tuple[Resource, ...]:
         """Every resource that the server serves now, preferred versions first (discovery)."""
-        return tuple(self.server.registry.resources())
+        return tuple(self.api.registry.resources())
 
     def resource(self, name: str) -> Resource:
         """The resource for plural, plural.group or plural.version.group. ApiError 404 if the server has none."""
-        found, registry = self._resources.get(name), self.server.registry
+        found, registry = self._resources.get(name), self.api.registry
         if found is None or registry.find(found.group, found.version, found.plural) is not found:
             served = (each for each in registry.resources() if name in _names(each))
             found = next(served, None)
@@ -199,7 +248,7 @@ class Mirror:
     breaks, the mirror lists again and reports the differences, so that nothing is lost or invented."""
 
     def __init__(
-        self, server: ApiServer, time: Time, call: Call, latency: Latency, random: Random, tap: Tap | None = None
+        self, server: Server, time: Time, call: Call, latency: Latency, random: Random, tap: Tap | None = None
     ) -> None:
         self._server = server
         self._tap = tap
@@ -208,14 +257,14 @@ class Mirror:
         self._latency = latency
         self._random = random
         self._at_once = latency == NONE
-        self._shown = server.registry.strategy(call.resource).from_storage
+        self._shown = server.shown(call.resource)
         self._objects: dict[tuple[str, str], Object] = {}
         self._queue: deque[tuple[int, News]] = deque()
         self._due = 0
         self._timer: Timer | None = None
         self._return: Timer | None = None
         self._calls: list[OnChange] = []
-        self._watch: Watch | None = None
+        self._watch: Following | None = None
         self.closed = False
         self._objects = self._list(tap.behind if tap is not None else 0)
 
@@ -280,9 +329,10 @@ class Mirror:
 
     def _list(self, behind: int = 0) -> dict[tuple[str, str], Object]:
         """Everything there is now, or was `behind` changes ago, and a watch from there on."""
-        changes = self._server.store.table(self._call.resource.key).changes if behind else ()
-        if len(changes) > behind:
-            return self._list_of(changes[-behind - 1].revision)
+        if behind and isinstance(self._server, ApiServer):
+            changes = self._server.store.table(self._call.resource.key).changes
+            if len(changes) > behind:
+                return self._list_of(changes[-behind - 1].revision)
         self._watch = self._server.watch(self._call)
         objects = self._places(record for _, record in self._watch.take())
         self._attend(self._watch)
@@ -298,7 +348,7 @@ class Mirror:
         self._attend(self._watch)
         return self._places(page.records)
 
-    def _attend(self, watch: Watch) -> None:
+    def _attend(self, watch: Following) -> None:
         if not watch.closed:
             watch.on_notice(self._enqueue)
         watch.on_ready(self._ended)

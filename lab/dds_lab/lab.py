@@ -31,7 +31,7 @@ from dds_lab.api.kinds import Object
 from dds_lab.api.requests import MASTERS, Call
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError, Cause
-from dds_lab.client import Client, instants
+from dds_lab.client import Client, Server, instants
 from dds_lab.faults.world import Chaos, Stalled
 from dds_lab.manager import Login, Manager
 from dds_lab.record.recorder import Recorder, Sink
@@ -81,12 +81,14 @@ class Lab:
         track_updates: bool = False,
         history: int = HISTORY,
         login: Login | None = None,
+        api: Server | None = None,
     ) -> None:
         """The lab does nothing before `start`. `track_updates`: track managedFields of plain updates, too, as a real server does.
-        `login`: credentials for the manager, by default well-known ones."""
+        `login`: credentials for the manager, by default well-known ones. `api`: the server of somebody else's cluster, in place
+        of one of its own."""
         self.scenario = scenario
         self.time = time
-        self.server = ApiServer(
+        self.api: Server = api or ApiServer(
             gates=lab_settings.api_gates(scenario),
             now=time.now,
             random=time.random("api"),
@@ -130,24 +132,26 @@ class Lab:
             lab.stop()
 
     @property
+    def server(self) -> ApiServer:
+        """The lab's own API server."""
+        assert isinstance(self.api, ApiServer), "the lab has joined a cluster that has a server"
+        return self.api
+
+    @property
     def ledger(self) -> Ledger:
         """Every ordered attach and detach with its outcome."""
         return self.fabric.ledger
 
     def client(self, user: str, groups: tuple[str, ...] = (MASTERS,)) -> Client:
         """A client of the API server for this user, by default with all permissions."""
-        return Client(self.server, self.time, user, groups)
+        return Client(self.api, self.time, user, groups)
 
     # -- life
 
     @_seldom_collected()
     def start(self, sink: Sink | None = None) -> None:
         """Create the cluster's objects and start all parts. Raises BadObject for an object that the API server refuses."""
-        admin = self.client("admin")
-        setup.define(admin)
-        if sink is not None:
-            self._recorders.append(Recorder(self.server, self.time, sink))
-        setup.fill(admin, self.scenario)
+        self._fill(sink)
         for group in self.scenario.cluster.nodes:
             fixed = [model for model, count in group.fixed.items() for _ in range(count)]
             for name in group.names():
@@ -160,6 +164,13 @@ class Lab:
             self.begin_part(part)
         for other in self._others:
             self._begin(_STORY, other)
+
+    def _fill(self, sink: Sink | None) -> None:
+        admin = self.client("admin")
+        setup.define(admin)
+        if sink is not None:
+            self._recorders.append(Recorder(self.server, self.time, sink))
+        setup.fill(admin, self.scenario)
 
     def stop(self) -> None:
         """Stop all parts; the server and its objects stay."""
@@ -346,11 +357,13 @@ class Lab:
 
     def _operator(self, knobs: written.OperatorPart) -> Iterator[Actor]:
         client = self._client_of("operator", "composable-resource-operator")
-        version = lab_settings.operators_taint_version(self.scenario, knobs)
-        operator = Operator(client, self.time, knobs, self.fabric, self, version)
+        operator = Operator(client, self.time, knobs, self.fabric, self, self._taint_version(knobs))
         if knobs.webhook:
             yield _Webhook(self.server, operator)
         yield operator
+
+    def _taint_version(self, knobs: written.OperatorPart) -> str:
+        return lab_settings.operators_taint_version(self.scenario, knobs)
 
     def _scaler(self, knobs: written.ScalerPart) -> Iterator[Actor]:
         yield ReferenceScaler(self._client_of("scaler", "reference-scaler"), self.time, knobs)

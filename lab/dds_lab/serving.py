@@ -13,6 +13,7 @@ from dds_lab.api.requests import User
 from dds_lab.faults import wire
 from dds_lab.http_frontend import Credentials, HttpFrontend
 from dds_lab.http_frontend.credentials import ADMIN
+from dds_lab.http_frontend.serving import LOOPBACK
 from dds_lab.lab import Lab
 from dds_lab.manager import Login
 from dds_lab.manager.frontend import ManagerFrontend
@@ -53,12 +54,12 @@ async def serve(
         scenario.seed if seed is None else seed,
         scenario.speed if speed is None else speed,
     )
-    lab = Lab(scenario, time, track_updates=True, history=HISTORY, login=_login())
+    lab = Lab(scenario, time, track_updates=True, history=HISTORY, login=new_login())
     face = HttpFrontend(lab.server, time, _credentials(scenario), wire_faults(scenario, time))
     await face.listen(address.host, address.port, address.tls)
     manager_face = None
     try:
-        manager_face = await _managed(lab)
+        manager_face = await managed_by(lab)
         lab.start()
         setup.install_guard(lab.client(ADMIN.name), ADMIN.name)
         if manager_face is not None:
@@ -72,17 +73,17 @@ async def serve(
         await face.stop()
 
 
-async def _managed(lab: Lab) -> ManagerFrontend | None:
-    """The manager's frontend, listening; None if the scenario has no manager."""
+async def managed_by(lab: Lab, host: str = LOOPBACK) -> ManagerFrontend | None:
+    """The manager's frontend, listening; None if the scenario has no manager. Another host than loopback needs TLS."""
     knobs = lab.scenario.parts.manager
     if lab.manager is None or knobs is None:
         return None
     face = ManagerFrontend(lab.manager, lab.time)
-    await face.listen(tls=knobs.api != "nec", certificate=knobs.certificate)
+    await face.listen(host, tls=knobs.api != "nec", certificate=knobs.certificate, exposed=host != LOOPBACK)
     return face
 
 
-def _login() -> Login:
+def new_login() -> Login:
     """New secrets for this start."""
     return Login(password=secrets.token_urlsafe(18), client_secret=secrets.token_urlsafe(18))
 

@@ -32,7 +32,7 @@ def define(client: Client) -> None:
 
 def fill(client: Client, scenario: Scenario) -> None:
     """Create all objects of the start. Raises BadObject, which names the object and the server's reason."""
-    for place, obj in _objects(client, scenario):
+    for place, obj in objects(client, scenario):
         create(client, obj, place)
 
 
@@ -45,14 +45,18 @@ def install_guard(client: Client, user: str) -> None:
         create(client, obj, "the guard")
 
 
-def create(client: Client, obj: Object, place: str) -> None:
-    """Create an object of any served kind, with its status if it has one. Raises BadObject."""
+def create(client: Client, obj: Object, place: str, *, patched: bool = False) -> None:
+    """Create an object of any served kind, with its status if it has one: `patched` onto it where others write it too. Raises
+    BadObject."""
     resource = resource_of(client, obj, place)
     metadata = obj.get("metadata") or {}
     namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
     try:
         made = client.create(reference(resource), obj, namespace)
-        if obj.get("status") and "status" in resource.subresources:
+        if patched and obj.get("status"):
+            status = {"status": obj["status"]}
+            client.patch(reference(resource), metadata["name"], status, namespace, subresource="status")
+        elif obj.get("status") and "status" in resource.subresources:
             client.update(reference(resource), {**made, "status": obj["status"]}, subresource="status")
     except ApiError as error:
         message = str(error.status.get("message", error))
@@ -64,10 +68,10 @@ def create(client: Client, obj: Object, place: str) -> None:
 def resource_of(client: Client, obj: Object, place: str) -> Resource:
     """The resource of an object, by its kind and apiVersion. Raises BadObject."""
     kind, version = obj.get("kind"), obj.get("apiVersion")
-    for one in client.server.registry.resources():
+    for one in client.api.registry.resources():
         if (one.kind, one.api_version) == (kind, version):
             return one
-    known = sorted({f"{one.kind} ({one.api_version})" for one in client.server.registry.resources() if one.kept})
+    known = sorted({f"{one.kind} ({one.api_version})" for one in client.api.registry.resources() if one.kept})
     raise BadObject(f"{kind} of {version} is not served", where=place, fix=f"served: {', '.join(known)}")
 
 
@@ -76,7 +80,8 @@ def reference(resource: Resource) -> str:
     return f"{resource.plural}.{resource.version}.{resource.group}" if resource.group else resource.plural
 
 
-def _objects(client: Client, scenario: Scenario) -> Iterator[tuple[str, Object]]:
+def objects(client: Client, scenario: Scenario) -> Iterator[tuple[str, Object]]:
+    """What a cluster of the scenario has at the start besides the definitions: where it is written, and the object."""
     cluster = scenario.cluster
     for name in (NAMESPACE, *cluster.namespaces):
         if client.find("namespaces", name) is None:

@@ -13,6 +13,8 @@ _MODULES = {
     "check": "lab_check",
     "conform": "lab_run",
     "import": "lab_import",
+    "join": "lab_join",
+    "leave": "lab_join",
     "record": "lab_run",
     "run": "lab_run",
     "scenarios": "lab_run",
@@ -35,7 +37,8 @@ class _OnDemand(UserDict[str, Any]):
 @click.group("lab", short_help="Simulate a cluster that answers like a real one.", commands=_OnDemand(_MODULES))
 def lab() -> None:
     """A simulated composable cluster: an API server that answers like a real one, a scheduler, an operator with a fabric,
-    drivers and kubelets. kubectl and every other client work with it; no real cluster is touched.
+    drivers and kubelets. kubectl and every other client work with it; no real cluster is touched, except by `join`, `leave` and
+    `run --cluster`.
 
     SCENARIO is a file (docs/lab.md) or a name from `dds lab scenarios`.
     """

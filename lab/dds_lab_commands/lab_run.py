@@ -26,12 +26,15 @@ from dds_lab.conform.asking import prepared
 from dds_lab.conform.asking import run as ask
 from dds_lab.conform.questions import RECORDED_NAMESPACE, questions, questions_of_exchange
 from dds_lab.conform.transport import Kubeconfig
+from dds_lab.joined.checks import Options
+from dds_lab.joined.joining import How
 from dds_lab.lab import Lab
 from dds_lab.record import RESOURCES, Cluster, Recorded
 from dds_lab.record import record as record_cluster
 from dds_lab.record.recording_file import RecordingFile
 from dds_lab.scenario.values import seconds
 from dds_lab.tally import Tally, moves
+from dds_lab_commands.lab_join import played
 
 _SLICES = 200
 
@@ -55,17 +58,33 @@ class Seconds(click.ParamType[float]):
 @click.option("--no-recording", is_flag=True, help="Write no recording, only print the result.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed instead of the scenario's.")
 @click.option("--until", type=Seconds(), help="Stop after this lab time, such as 10m.")
+@click.option("--cluster", metavar="KUBECONFIG", help="Join this cluster and play there, in real time.")
+@click.option("--context", metavar="NAME", help="With --cluster: context of the kubeconfig.")
+@click.option("--scaler", is_flag=True, help="With --cluster: play the simulated reference scaler too.")
 def run(
-    scenario: str, output: str | None, replace: bool, no_recording: bool, seed: int | None, until: float | None
-) -> int:
+    scenario: str, output: str | None, replace: bool, no_recording: bool, seed: int | None, until: float | None,
+    cluster: str | None, context: str | None, scaler: bool,
+) -> int:  # fmt: skip
     """Run a scenario on virtual time, and write a recording for the other commands.
 
-    The same scenario and seed give the same bytes. Ends with 2 when a step fails or its condition never becomes true.
+    The same scenario and seed give the same bytes. Ends with 2 when a step fails or its condition never becomes true. With
+    --cluster the lab joins a cluster (see `dds lab join`), plays the scenario in real time, judges the cluster's scaler, and
+    leaves; then it also ends with 2 when the judge finds something.
     """
+    if cluster is None and (context is not None or scaler):
+        raise InputError("--context and --scaler are for a cluster", fix="give --cluster KUBECONFIG too")
     if no_recording and (output is not None or replace):
         raise InputError("--no-recording goes with neither --output nor --replace", fix="give one or the other")
     found = shipped.find(scenario)
     path = None if no_recording else output if output is not None else f"{found.name}.jsonl.gz"
+    if cluster is not None:
+        if replace:
+            raise InputError("--replace is for virtual time", fix="choose another name with -o")
+        if seed is not None:
+            found = found.model_copy(update={"seed": seed})
+        lasts = found.duration if until is None else until
+        how = How(recording=path, judged=True, lasts=lasts, cut=until is not None)
+        return played(found, cluster, context, Options(scaler=scaler), how)
     begun, tally = time.monotonic(), Tally()
     with _recording(path, replace) as file, Lab.virtual(found, seed=seed, sink=file) as lab:
         tally.follow(lab.client("tally"))

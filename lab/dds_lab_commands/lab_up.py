@@ -70,11 +70,11 @@ async def _serve(
     lines: list[str] = []
     await serve(
         scenario, address, stop, _announce(kubeconfig, lines), speed=speed, seed=seed,
-        managed=lambda face: lines.extend(_managed(face, secret)),
+        managed=lambda face: lines.extend(manager_lines(face, secret)),
     )  # fmt: skip
 
 
-def _managed(face: ManagerFrontend, secret: Path) -> list[str]:
+def manager_lines(face: ManagerFrontend, secret: Path) -> list[str]:
     """Lines that say how to reach the hardware's manager. Writes its credentials to the folder `secret`."""
     settings = face.manager.settings
     told = [f"the hardware's manager ({settings.api}) is at {face.url}"]

@@ -26,7 +26,7 @@ NO_SOURCE = {
         "log redact",
         "log repair",
     ),
-    *("lab up", "lab run", "lab import", "lab record", "lab conform", "completion"),
+    *("lab up", "lab run", "lab import", "lab record", "lab conform", "lab join", "lab leave", "completion"),
 }
 """Commands that write, or whose subject is no source."""
 SERVES = {"ui"}

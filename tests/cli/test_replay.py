@@ -259,7 +259,7 @@ def test_those_that_have_ended_are_chosen_by_how_they_ended() -> None:
     assert [row["claim"] for row in rows] == ["default/job-0", "default/job-1"]
     assert len(json.loads(fine("claims", source, "--all", "--json", "--state", "Released"))) == 3
     assert fine("claims", source, "--until", "3").endswith("\nno claims\n")
-    assert "none now; 1 wait for the scheduler: --all" in fine("claims", FIRST_ATTACH, "--until", "02:11:04.185")
+    assert "default/train-1  Unallocated" in fine("claims", FIRST_ATTACH, "--until", "02:11:04.185")
 
 
 def test_a_filter_that_names_nothing_is_refused(log: str) -> None:

@@ -12,7 +12,7 @@ LAB = Path(dds_lab.__file__).parent
 ROOT = "dds_lab"
 
 # What a scenario says of a part: plain data.
-SAID = ("scenario.cluster", "scenario.parts", "scenario.trouble", "scenario.work")
+SAID = ("scenario.cluster", "scenario.parts", "scenario.trouble", "scenario.scenario")
 # What an actor may know besides its fellows.
 FOR_ACTORS = {f"{ROOT}.{name}" for name in ("client", "time", "latency", *SAID)}
 # What the API server may know besides its own parts: nothing of the lab.
@@ -78,10 +78,10 @@ def test_the_manager_reaches_outside_at_its_face_alone() -> None:
 
 def test_nothing_below_knows_the_whole() -> None:
     """The lab puts the parts together; no part may know the lab."""
-    whole = {f"{ROOT}.{name}" for name in ("lab", "steps", "setup", "settings", "serving", "recorder")}
+    whole = {f"{ROOT}.{name}" for name in ("lab", "steps", "setup", "lab_settings", "serving", "driver", "joined")}
     upwards = [
         f"{module} imports {name}"
-        for folder in ("api", "actors", "face", "conform", "manager", "record", "scenario")
+        for folder in ("api", "actors", "http_frontend", "conform", "manager", "record", "scenario")
         for module, name in imported(LAB / folder)
         if any(name == one or name.startswith(f"{one}.") for one in whole)
     ]

@@ -322,7 +322,7 @@ class Maker:
             driver, pool, device = self.pick(list(self.devices))
             taint = Taint("rule", "v", self.pick(("NoSchedule", "None")))
             where = (driver, self.pick(("", pool)), self.pick(("", device)))
-            self.case.put("rules", "rule", TaintRule("rule", "rule", *where, taint=taint))
+            self.case.put("taint_rules", "rule", TaintRule("rule", "rule", *where, taint=taint))
 
     def _promised_to_others(self) -> None:
         """Under the UUIDs that are known of the hardware."""

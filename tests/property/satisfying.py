@@ -288,7 +288,7 @@ class Judge:
 
     def _is_tainted(self, asked: Alternative, key: DeviceKey) -> bool:
         taints = [*self.usable[key].taints]
-        for rule in self.case.rows("rules").values():
+        for rule in self.case.rows("taint_rules").values():
             wanted = (rule.driver, rule.pool, rule.device)
             if all(not want or want == have for want, have in zip(wanted, key, strict=True)):
                 taints.append(rule.taint)

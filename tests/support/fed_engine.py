@@ -96,7 +96,7 @@ class FedEngine:
     def uid(self, claim: str) -> str:
         """The uid of the claim, also of one that was deleted."""
         namespace, _, plain = claim.rpartition("/")
-        found = self.state.demand.claim_named(namespace or "default", plain)
+        found = self.state.demand.claim_uid(namespace or "default", plain)
         return found or f"uid-{namespace or 'default'}-{plain}"
 
     def device(self, resource: str) -> str:

@@ -127,7 +127,10 @@ class Site:
         ours = self.scaler = OurScaler(self.lab, self.log, self._policy, listeners=listeners, **more)
         registry = target.taken_by(ours, "dds-scaler")
         sources = sources_of(_process(ours))
-        listeners.append(Metrics(registry, version="lab", fingerprint=SCALER_COMPONENT.fingerprint, sources=sources))
+        metrics = Metrics(registry, version="lab", fingerprint=SCALER_COMPONENT.fingerprint, sources=sources)
+        listeners.append(metrics)
+        scaler = ours.scaler
+        target.look = lambda: metrics.look(scaler.state)
         ours.start()
 
     def start_publisher(self) -> None:

@@ -57,10 +57,11 @@ _FIXES = {
 
 @dataclass(frozen=True)
 class Scope:
-    """Which objects of a resource: all, or those of a namespace that match a field selector."""
+    """Which objects of a resource: all, or those of a namespace that match a field selector and a label selector."""
 
     namespace: str = ""
     fields: str = ""
+    labels: str = ""
 
 
 EVERYTHING = Scope()
@@ -391,7 +392,8 @@ def _host(api: Any) -> str:
 
 
 def _selected(scope: Scope) -> dict[str, str]:
-    return {"fieldSelector": scope.fields} if scope.fields else {}
+    chosen = {"fieldSelector": scope.fields, "labelSelector": scope.labels}
+    return {name: value for name, value in chosen.items() if value}
 
 
 def _timeouts(connect: float, read: float) -> Any:

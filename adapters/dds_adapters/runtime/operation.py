@@ -162,14 +162,29 @@ class Operation(ABC, Generic[P]):
         return live, {name: unless_standby(leading, lambda: self._standing, check) for name, check in wanted.items()}
 
 
+LOOK_AT_ALL = 15.0
+"""Seconds between counts of who waits without an allocation, which read the whole state."""
+
+
 class ScalerOperation(Operation[State]):
     wanted = tuple(name for name in VERSIONS if name not in OPTIONAL)
     deciding = "this process decides"
 
+    _metrics: Metrics | None = None
+    _looked = -LOOK_AT_ALL
+
     def measured(self, process: Process[State]) -> Metrics:
-        return Metrics(
+        self._metrics = Metrics(
             self._endpoints.registry, version=__version__, fingerprint=SCALER.fingerprint, sources=sources_of(process)
         )
+        return self._metrics
+
+    def on_turn(self, state: State, /) -> None:
+        super().on_turn(state)
+        now = time.monotonic()
+        if self._metrics is not None and now - self._looked >= LOOK_AT_ALL:
+            self._looked = now
+            self._metrics.look(state)
 
     def seen(self, state: State) -> str:
         claims, nodes, requests = state.demand.claims.rows, state.fleet.nodes.rows, state.fleet.requests.rows
@@ -267,7 +282,7 @@ class PublisherOperation(Operation[PoolState]):
 
 def _conditions(state: PoolState, publisher: PublisherController | None) -> str:
     """What is wrong with binding conditions; "" when nothing is wrong."""
-    if not state.fabric.capabilities.binding_conditions:
+    if not state.cluster.capabilities.binding_conditions:
         return "the API server drops binding conditions: nothing is published"
     if publisher is None or not publisher.probed:
         return "the API server has not said whether it keeps them: see the log lines about the probe"

@@ -34,7 +34,7 @@ def pool_lacks(state: PoolState, where: str, namespace: str) -> list[DdsError]:
     """What a publisher lacks."""
     at = f"{where} ConfigMap {namespace}/{NAME}"
     found = _of_config(state.config is not None, bool(state.models), at, "nothing is published")
-    if not state.fabric.capabilities.binding_conditions:
+    if not state.cluster.capabilities.binding_conditions:
         what = "drops bindingConditions: pods would start without waiting for their device, so nothing is published"
         found.append(DdsError(what, where=f"{where} resourceslices", fix=f"{_SWITCH}; dds then publishes the pools"))
     machines, hosts = state.fabric.machines_by_uuid.rows, state.cluster.hosts.rows.values()

@@ -40,8 +40,8 @@ from dds_core.kit.policy import Mode
 from dds_core.log import EventLog
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import DROPPED, stock_stream
-from dds_core.publisher.indexes import StockKey
 from dds_core.publisher.model import Machine, PoolModel
+from dds_core.publisher.rooms import StockKey
 from dds_core.publisher.state import PoolState
 
 
@@ -260,7 +260,7 @@ class PublisherController(Controller[PoolState]):
         state = self.state
         models = state.models
         self.pollers.fabric.look_for(models, state.fabric.machines_by_uuid.rows.values())
-        dropped = self.doubtful or state.fabric.capabilities != Capabilities()
+        dropped = self.doubtful or state.cluster.capabilities != Capabilities()
         self.pollers.probe.look(models[0].driver if models else DRIVER, dropped=dropped)
 
     def end(self) -> Sequence[str]:
@@ -324,7 +324,7 @@ class PublisherController(Controller[PoolState]):
         self._probed, self.doubtful = True, False
         if capabilities is not None:
             self._kept = capabilities
-            if capabilities != self.state.fabric.capabilities:  # a refused write may have changed them meanwhile
+            if capabilities != self.state.cluster.capabilities:  # a refused write may have changed them meanwhile
                 self.forget_capabilities()
         self.check_synced(at)
 
@@ -339,7 +339,7 @@ class PublisherController(Controller[PoolState]):
             self._kept = None if fact.reason == DROPPED else self._kept
 
     def capabilities(self) -> Capabilities:
-        return self._kept if self._kept is not None else self.state.fabric.capabilities
+        return self._kept if self._kept is not None else self.state.cluster.capabilities
 
     # -- what decisions become -----------------------------------------------------------------------------------
 

@@ -27,8 +27,8 @@ def _policy(state: PoolState, event: e.PolicyChanged, at: int) -> None:
 def _capabilities(state: PoolState, event: e.Capabilities, at: int) -> None:
     if event.binding_conditions:
         state.notes.clear_alert(e.FABRIC, e.DROPPED)
-    if event != state.fabric.capabilities:
-        state.fabric.capabilities = event
+    if event != state.cluster.capabilities:
+        state.cluster.capabilities = event
         state.dirty.everything = True
 
 

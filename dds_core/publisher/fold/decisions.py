@@ -80,8 +80,8 @@ def _write_done(state: PoolState, event: e.WriteDone, at: int) -> None:
 
 
 def _write_refused(state: PoolState, event: e.WriteRefused, at: int) -> None:
-    if event.reason == e.DROPPED and state.fabric.capabilities.binding_conditions:
-        state.fabric.capabilities = replace(state.fabric.capabilities, binding_conditions=False)
+    if event.reason == e.DROPPED and state.cluster.capabilities.binding_conditions:
+        state.cluster.capabilities = replace(state.cluster.capabilities, binding_conditions=False)
         state.dirty.everything = True
     _write_failed(state, event, at)
 

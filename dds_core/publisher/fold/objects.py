@@ -10,8 +10,8 @@ from dds_core.kit.work import Fold, config_observed, ending, forget_left_labels,
 from dds_core.model import Claim, FabricResource
 from dds_core.publisher import events as e
 from dds_core.publisher.describe import selector
-from dds_core.publisher.indexes import has_arrived, machines_of, results_of
 from dds_core.publisher.model import Host, PoolConfig, PoolKey, PoolRow, PoolSlice
+from dds_core.publisher.rooms import has_arrived, machines_of, results_of
 from dds_core.publisher.state import PoolState, is_so, stream_of
 
 

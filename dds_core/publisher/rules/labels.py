@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dds_core.events import NodeLabelled
-from dds_core.publisher.indexes import machines_of
 from dds_core.publisher.model import Host, Machine
+from dds_core.publisher.rooms import machines_of
 from dds_core.publisher.state import PoolState, Work
 
 

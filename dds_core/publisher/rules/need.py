@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from dds_core.model import GOING, RESOURCE_DETACHING, FabricResource
 from dds_core.publisher.describe import name_of, name_of_id, number_of, stem_of
-from dds_core.publisher.indexes import has_arrived, is_under_way
 from dds_core.publisher.model import PoolKey, PoolModel, Stock
+from dds_core.publisher.rooms import has_arrived, is_under_way
 from dds_core.publisher.state import PoolState
 
 

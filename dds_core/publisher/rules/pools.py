@@ -42,7 +42,7 @@ def step(work: Work, key: PoolKey) -> None:
     if state.process.stale or state.config is None:
         return  # an unseen claim may hold a device
     own = state.own_slices(key)
-    if not state.fabric.capabilities.binding_conditions:
+    if not state.cluster.capabilities.binding_conditions:
         _without_conditions(work, key, own)
         return
     wanted = _wanted(work, key, own)
@@ -81,7 +81,7 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
     stock = state.stock(fabric, model.model)
     if stock is None or _is_beyond_belief(work, key, stock):
         return _as_it_is(row, held)
-    if model.shared and not state.fabric.capabilities.shared_devices:
+    if model.shared and not state.cluster.capabilities.shared_devices:
         model = as_exclusive(model)
     listed = row.names if row is not None and row.slices else tuple(name for one in own for name in one.devices)
     stem = need.stem(state, key, model, listed)
@@ -92,7 +92,7 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
     cooling = [host.name for host in state.hosts_in(fabric) if state.cooling_until(host.labels, model) > work.at]
     if cooling:
         why = f"{why}; cooling down, as {', '.join(cooling[:3])} asks"
-        if state.fabric.capabilities.device_taints and state.policy.while_cooling == "taint":
+        if state.cluster.capabilities.device_taints and state.policy.while_cooling == "taint":
             taint = f"{state.prefix}/{COOLING}"
         else:
             names = set(held)
@@ -144,7 +144,7 @@ def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> 
         return
     before = row.slices if row is not None and row.slices else layout.as_layout(own)
     slices = layout.laid_out(pool, driver, wanted.names, before, tainted=bool(wanted.taint))
-    if state.fabric.capabilities.device_taints and not wanted.taint and not wanted.model.shared:
+    if state.cluster.capabilities.device_taints and not wanted.taint and not wanted.model.shared:
         slices = layout.with_closed(slices, state.let_go(key))
     digests = tuple(
         digest_of_pool(wanted.model, one.devices, wanted.taint, one.closed, wanted.prefix) for one in slices

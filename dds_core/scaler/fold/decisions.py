@@ -319,7 +319,7 @@ def _write_done(state: State, event: e.WriteDone, at: int) -> None:
     kit.write_done(state, event)
     exchange.written(state, event, at)
     hold.written(state, event, at)
-    request = state.fleet.request_named(event.target)
+    request = state.fleet.request(event.target)
     if request is not None and event.action in _ORDERS:
         order_met(state, request)
         _forget_fruitless_order(state, request)
@@ -343,7 +343,7 @@ def _write_failed(state: State, event: e.WriteRefused | e.WriteObsolete, at: int
 def _superseded(state: State, event: e.Superseded, at: int) -> None:
     """A newer decision carries the intent now. If that raises a request instead of lowering it, the victims go later. If it
     lowers it too, the size of this one was seen before."""
-    request = state.fleet.request_named(event.target)
+    request = state.fleet.request(event.target)
     order = state.fleet.orders.get((request.node, request.model)) if request is not None else None
     lowers = request is not None and order is not None and order.size < request.size
     if event.action == e.DetachOrdered.__name__ and not lowers:

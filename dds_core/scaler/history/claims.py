@@ -32,7 +32,7 @@ HAND_OVER = "hand-over"
 BOUND = "bound"
 
 WHOSE = {
-    POOL: "the scheduler finds no node: no device is free, or CPU, memory or a toleration is missing; the pod's Events say which",
+    POOL: "the scheduler finds no node for the pod; while it waits, dds claims says for what",
     SCHEDULER: "the scheduler: choosing, and binding the pod",
     ORDER: "dds and the operator: until a resource was made for the device",
     FABRIC: "the fabric: attaching the device",

@@ -313,7 +313,7 @@ def ordered_not_made(state: State, node: str, model: Model) -> int:
         made = sum(one.node == node and one.model == model.model and not one.leaving for one in owned)
         total += max(0, size_wanted(state, node, model.model, request.name, request.size) - made)
     order = state.fleet.orders.get((node, model.model))
-    if order is not None and state.fleet.request_named(order.request) is None:
+    if order is not None and state.fleet.request(order.request) is None:
         total += order.size
     return total
 

@@ -328,7 +328,7 @@ def kept_by_policy(state: State, uid: str) -> bool:
     if state.mode == "attach":
         return True
     resource = state.fleet.resources.rows[uid]
-    request = state.fleet.request_named(resource.request)
+    request = state.fleet.request(resource.request)
     if request is not None and not usable(state, request):
         return True
     here = [

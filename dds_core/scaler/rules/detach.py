@@ -33,13 +33,14 @@ from dds_core.scaler.rules.failures import definite_due
 from dds_core.scaler.rules.orders import CellRequests, ask, cell_of, limits_of
 from dds_core.scaler.rules.victims import (
     could_be_taken,
-    faces_of,
     held_for_another,
     is_kept,
     is_marked,
     is_maybe_had,
     is_nowhere,
     mark_idle,
+    names_to_hold,
+    needs_hold,
 )
 from dds_core.scaler.state import State, Work
 
@@ -266,7 +267,7 @@ def _against_hold(work: Work, resource: FabricResource, row: Hold, wanted: set[s
     why = _against_detach(work, resource, list(row.devices), wanted)
     if why:
         return why
-    if set(faces_of(state, resource)) != set(row.devices):
+    if set(names_to_hold(state, resource)) != set(row.devices):
         return "its names on the node have changed"
     if row.stage != "held" and held_for_another(state, resource.uid, list(row.devices)):
         return "another device is held by its name"
@@ -313,7 +314,7 @@ def check_fence(work: Work, uid: str, wanted: set[str]) -> None:
 def _why_unmark(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
     """Why the victim may not go after all, "" while the fence holds. The garbage collector deletes a hold as soon as its resource
     is gone, which may be observed first: that alone does not call off an ordered detach, unless a claim has the device."""
-    state, faces = work.state, faces_of(work.state, resource)
+    state, faces = work.state, names_to_hold(work.state, resource)
     why = _against_detach(work, resource, list({fence.key: None} | dict.fromkeys(faces)), wanted)
     if why:
         return why
@@ -334,7 +335,7 @@ def _why_unmark(work: Work, resource: FabricResource, fence: Fence, wanted: set[
         return "it has got another name on the node"
     if fence.held and not fence.ordered and fence.confirmed and work.has_come(fence.confirmed + VICTIM_STUCK):
         return "its size could not be lowered for long"
-    if not fence.held and not fence.ordered and state.policy.detach_without_fence == "never":
+    if not fence.held and not fence.ordered and needs_hold(state):
         return "nothing holds it"
     if not fence.ordered and is_kept(state, resource):
         return "the node's minimum keeps it"
@@ -433,7 +434,7 @@ def _may_leave(state: State, resource: FabricResource) -> bool:
     fence = state.give_back.fences.rows[resource.uid]
     if not fence.named:
         return is_nowhere(state, resource)
-    return bool(fence.confirmed) and fence.key in faces_of(state, resource)
+    return bool(fence.confirmed) and fence.key in names_to_hold(state, resource)
 
 
 def _at_rest(state: State, own: AttachRequest, owned: list[FabricResource]) -> bool:
@@ -465,7 +466,7 @@ def check_departures(work: Work, uid: str) -> None:
     known = [life.key] if life.key is not None else []
     if fence is not None:
         known = [] if _is_of_another(state, resource, fence.key) else [fence.key]
-    key = next((key for key in (*known, *faces_of(state, resource)) if state.demand.having[key]), None)
+    key = next((key for key in (*known, *names_to_hold(state, resource)) if state.demand.having[key]), None)
     if key is not None and state.fleet.node(resource.node) is None:
         tell_lost(work, key, resource.node)
     elif key is not None:

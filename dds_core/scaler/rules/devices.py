@@ -245,7 +245,7 @@ def is_given_up(state: State, resource: FabricResource) -> bool:
     """Whether the operator reports that it has acted on the smaller size for which this device was to go: it keeps resources by
     name. A larger size would no longer keep it, even if its resource is not seen to leave yet: that news may come later."""
     fence = state.give_back.fences.get(resource.uid)
-    request = state.fleet.request_named(resource.request)
+    request = state.fleet.request(resource.request)
     if fence is None or not fence.ordered or request is None:
         return False
     if request.planned is not None:

@@ -83,7 +83,7 @@ def choose_victim(work: Work, resource: FabricResource, reason: str) -> bool:
     """Choose the device as the next to go, unless its hold or fence would break at once. A hold comes first where devices can be
     held. A device that its node has not listed for long has no name by which it could be held or taken, so it needs none."""
     state = work.state
-    faces = faces_of(state, resource)
+    faces = names_to_hold(state, resource)
     life = state.lifecycle.devices.get(resource.uid)
     if life is None or not may_mark(state, work.at):
         return False
@@ -108,9 +108,14 @@ def may_mark(state: State, at: int) -> bool:
     return recent < state.policy.detaches_per_hour
 
 
+def needs_hold(state: State) -> bool:
+    """Whether by the policy nothing goes that is not held."""
+    return state.policy.detach_without_fence == "never"
+
+
 def _may_go_unheld(state: State) -> bool:
     """Not before it is known whether devices can be held: a scheduler would take the device before this answer comes."""
-    return state.policy.detach_without_fence == "best_effort" and not state.settings.unanswered
+    return not (needs_hold(state) or state.settings.unanswered)
 
 
 def _is_idle(state: State, resource: FabricResource) -> bool:
@@ -177,7 +182,7 @@ def held_for_another(state: State, uid: str, faces: list[DeviceKey]) -> bool:
     return any(state.give_back.held_as[key] - {uid} or state.demand.held_by[key] - ours for key in faces)
 
 
-def faces_of(state: State, resource: FabricResource) -> list[DeviceKey]:
+def names_to_hold(state: State, resource: FabricResource) -> list[DeviceKey]:
     """The names under which claims can have the device, the whole device first, those that are not listed now last; none while
     its node does not list it."""
     names = state.names_of(resource)

@@ -60,7 +60,7 @@ class Faults(Generic[F]):
 
 class HardwareFaults(Faults[FabricFault]):
     def take(self, operation: Act, node: str, model: str) -> FabricFault | None:
-        """Take the oldest fault that strikes this order, or what the real operator asks: the manager about a device that is
+        """Take the first fault that strikes this order, or what the real operator asks: the manager about a device that is
         Online (`check`), nvidia-smi on a node with a new device (`smi`)."""
         struck = self.struck(lambda fault: fault.operation == operation and concerns(fault, node, model), most=1)
         return next(iter(struck), None)

@@ -15,7 +15,7 @@ from dds_lab.api.clock import MICROSECONDS, Clock
 from dds_lab.api.deleting import DEFINITIONS, NAMESPACES, Deleter
 from dds_lab.api.facts import facts
 from dds_lab.api.gates import Gates
-from dds_lab.api.kinds import RBAC, Object
+from dds_lab.api.kinds import RBAC, Object, Resource
 from dds_lab.api.policies import Policies
 from dds_lab.api.posted import POSTED, PodVerbs, Reviews
 from dds_lab.api.reading import Reader
@@ -122,6 +122,10 @@ class ApiServer:
         }
         self.store.subscribe(DEFINITIONS, self._definition_changed)
         fill(self)
+
+    def shown(self, resource: Resource) -> Callable[[Object], Object]:
+        """Converts a stored object to the version of the resource."""
+        return self.registry.strategy(resource).from_storage
 
     @property
     def admission(self) -> list[Admission]:

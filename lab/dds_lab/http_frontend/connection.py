@@ -458,19 +458,20 @@ def in_thread(begin: Callable[[], Awaitable[_ListenerT]]) -> Iterator[_ListenerT
         thread.join(timeout=30)
 
 
-def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run on uvloop if it is installed (about twice as fast), else on asyncio's own loop."""
+def run(main: Callable[[], Coroutine[Any, Any, _Found]]) -> _Found:
+    """Run on uvloop if it is installed (about twice as fast), else on asyncio's own loop; gives what `main` gives."""
     try:
         factory = importlib.import_module("uvloop").new_event_loop
     except ImportError:
         factory = None
 
-    async def to_the_last() -> None:
-        await main()
+    async def to_the_last() -> _Found:
+        found = await main()
         await asyncio.sleep(0.02)  # uvloop cannot close before the closed connections are gone, one turn later
+        return found
 
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(to_the_last())
+        return runner.run(to_the_last())
 
 
 def is_loopback(host: str) -> bool:

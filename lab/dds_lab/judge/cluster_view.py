@@ -16,8 +16,9 @@ from dds_lab.actors.ledger import Entry
 from dds_lab.actors.objects import Key, allocation_of, claim_names, key_of, node_of, results
 from dds_lab.actors.operator.names import DELETE_DEVICE, DETACH_DEVICE
 from dds_lab.api.requests import Call
+from dds_lab.api.server import ApiServer
 from dds_lab.client import ApiError, Object, instants
-from dds_lab.lab import Lab
+from dds_lab.lab import SCHEDULER_USER, Lab
 from dds_lab.time import MICROSECONDS
 
 Cell = tuple[str, str]
@@ -126,6 +127,7 @@ class ClusterView:
         self._orphan_of: dict[str, str] = {}  # by resource: the device without a resource that it was made to detach
         self.chooser: dict[str, str] = {}  # claim uid → user who chose its devices last
         self._left: set[str] = set()  # devices in machines of deleted nodes: their resources were deleted, too
+        self._by_fields = not isinstance(lab.api, ApiServer)  # only the lab's own server tells who writes
         client = lab.client("judge")
         with suppress(ApiError):  # not every cluster serves them
             client.mirror("devicetaintrules").follow(self._rule)
@@ -140,7 +142,8 @@ class ClusterView:
             client.mirror(resource).follow(call)
         assert not len(lab.ledger), "a judge looks on from the beginning"
         lab.ledger.on_write(self._moved)
-        lab.server.admission.append(self._chosen)
+        if not self._by_fields:
+            lab.server.admission.append(self._chosen)
 
     @property
     def now(self) -> int:
@@ -462,6 +465,8 @@ class ClusterView:
     def _claim(self, old: Object | None, new: Object | None) -> None:
         uid = (new or old or {})["metadata"]["uid"]
         before = self.claims.get(uid)
+        if self._by_fields and new is not None and allocation_of(new):
+            self.chooser[uid] = _writer_of_allocation(new)
         after = self._read(new, before) if new is not None else None
         if after is None:
             self.claims.pop(uid, None)
@@ -542,3 +547,12 @@ class ClusterView:
                     needs[model] += int(one.get("count") or 1)
             found.append(needs)
         return tuple(found)
+
+
+def _writer_of_allocation(claim: Object) -> str:
+    """Who wrote the allocation, by the claim's managed fields; the scheduler unless they tell another."""
+    for entry in claim["metadata"].get("managedFields") or ():
+        manager: str = entry.get("manager", "")
+        if "f:allocation" in ((entry.get("fieldsV1") or {}).get("f:status") or {}) and "kube-scheduler" not in manager:
+            return manager
+    return SCHEDULER_USER

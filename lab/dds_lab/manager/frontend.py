@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Literal
 
 from dds_lab.api.requests import Request, Response
-from dds_lab.http_frontend.connection import LOOPBACK, Connection, Exposed, InThread, Listener, in_thread, is_loopback
+from dds_lab.http_frontend.connection import (
+    LOOPBACK,
+    Connection,
+    Exposed,
+    InThread,
+    Listener,
+    in_thread,
+    is_loopback,
+    names,
+)
 from dds_lab.http_frontend.credentials import Identity, identity
 from dds_lab.manager.calls import Call, Reply, query_of
 from dds_lab.manager.inventory import Login
@@ -39,14 +48,16 @@ class ManagerFrontend(Listener):
         self.ca: bytes | None = None
 
     async def listen(
-        self, host: str = LOOPBACK, port: int = 0, *, tls: bool = True, certificate: Certificate = "good"
-    ) -> None:
-        """Serve on a loopback address (port 0: any free port) and set `url` and `ca`. With another `certificate` than "good",
-        clients that verify it refuse. Raises Exposed for another address, InputError if it cannot listen."""
-        if not is_loopback(host):
+        self, host: str = LOOPBACK, port: int = 0, *, tls: bool = True, certificate: Certificate = "good",
+        exposed: bool = False,
+    ) -> None:  # fmt: skip
+        """Serve on a loopback address, or with `exposed` and TLS on any (port 0: any free port), and set `url` and `ca`. With
+        another `certificate` than "good", clients that verify it refuse. Raises Exposed for an address that may not be used,
+        InputError if it cannot listen."""
+        if not is_loopback(host) and not (exposed and tls):
             fix = f"listen on {LOOPBACK}"
             raise Exposed("a simulated manager is for this machine alone", where=host, fix=fix)
-        own = _identity(certificate) if tls else None
+        own = _identity(certificate, host) if tls else None
         await self._open(host, port, own)
         if own is not None:
             self.ca = identity().ca if certificate == "unknown_authority" else own.ca
@@ -115,12 +126,12 @@ def write_credentials(folder: Path, login: Login, ca: bytes | None) -> None:
             file.write(value)
 
 
-def _identity(certificate: Certificate) -> Identity:
+def _identity(certificate: Certificate, host: str) -> Identity:
     if certificate == "expired":
         return identity(lifetime=timedelta(hours=-1))
     if certificate == "other_name":
         return identity([ELSEWHERE], always=())
-    return identity()
+    return identity(() if is_loopback(host) else names(host))
 
 
 def _send(connection: Connection, reply: Reply) -> None:

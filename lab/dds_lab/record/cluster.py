@@ -126,7 +126,7 @@ class _Recorder:
             raise broken
 
     def _failed(self, resource: str, error: DdsError) -> None:
-        if resource != self._beginning:
+        if resource != self._beginning or self._answered.is_set():
             self._note(str(error))
             return
         self._wrong.append(error)
@@ -150,8 +150,12 @@ class _Recorder:
             self.recorded.events[resource] += 1
 
     def mark(self, resource: str, marker: str, since: int = 0, *, anew: bool = False) -> None:
-        if resource == self._beginning:
-            self._lost = marker == LOST
+        if resource != self._beginning or self._answered.is_set():
+            return
+        self._lost = marker == LOST
+        if not self._lost:
+            self._wrong = []  # an error before a list that succeeded
+        if not self._lost or self._wrong:  # of a resource that may not be read, the error follows
             self._answered.set()
 
     def instant(self) -> int:

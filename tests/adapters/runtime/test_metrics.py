@@ -28,6 +28,7 @@ from dds_core.scaler.history.usage import usage
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
 from tests.support.commits import Committed, commits
+from tests.support.world import A100, H100, World, asks
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
 DELAY = 2_000
@@ -409,3 +410,36 @@ def test_a_wait_that_a_start_finds_is_measured_from_its_beginning() -> None:
     assert value(samples, "dds_claim_stage_seconds_sum", stage="order") == 31
     assert value(samples, "dds_claim_stage_seconds_sum", stage="total") == 60
     assert len(stages) == 0
+
+
+# -- who waits without an allocation -------------------------------------------------------------------------------------
+
+
+def test_who_waits_without_an_allocation_is_counted_by_model_and_reason() -> None:
+    world = World("attach")
+    world.node("node0")
+    world.pool(A100, 1)
+    world.waits("first", "node0")
+    for name, model in (("a", A100), ("b", A100), ("c", H100)):
+        world.claim(name, requests=(asks("r0", model.device),))
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, version="1", fingerprint="f")
+    metrics.look(world.state)
+    samples = scraped(registry)
+    assert value(samples, "dds_unallocated_claims", model="A100 40G", reason="in-use") == 2
+    assert value(samples, "dds_unallocated_claims", model="H100 80G", reason="no-device") == 1
+    world.finish("a", "b", "c")
+    metrics.look(world.state)
+    assert len(scraped(registry)["dds_unallocated_claims"]) == 2, "nothing was committed since"
+    metrics.committed([], world.state)
+    metrics.look(world.state)
+    assert "dds_unallocated_claims" not in scraped(registry)
+
+
+def test_a_fault_of_the_count_does_not_stop_who_decides(caplog: pytest.LogCaptureFixture) -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, version="1", fingerprint="f")
+    broken: Any = SimpleNamespace()
+    metrics.look(broken)
+    assert value(scraped(registry), "dds_uncounted_groups_total") == 1
+    assert "claims that wait cannot be counted (AttributeError)" in caplog.text

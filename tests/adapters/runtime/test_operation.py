@@ -89,7 +89,7 @@ def test_pools_that_lost_their_conditions(version: str) -> None:
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_publisher_says_what_the_api_server_drops(kept: bool) -> None:
     state = PoolState()
-    state.fabric.capabilities = Capabilities(binding_conditions=kept)
+    state.cluster.capabilities = Capabilities(binding_conditions=kept)
     said = [str(one) for one in pool_lacks(state, "https://lab", "composable-dra")]
     assert any("resourceslices: drops bindingConditions" in one for one in said) is not kept
 

@@ -248,10 +248,10 @@ def test_what_a_write_taught_stands_while_the_probe_says_nothing() -> None:
     later.answered()
     later.turn(Probed(None, later.now))
     later.ended()
-    assert later.synced() and not later.publisher.state.fabric.capabilities.binding_conditions
+    assert later.synced() and not later.publisher.state.cluster.capabilities.binding_conditions
     assert later.sound()
     later.probed()
-    assert later.publisher.state.fabric.capabilities.binding_conditions, "until the API server says that it keeps them"
+    assert later.publisher.state.cluster.capabilities.binding_conditions, "until the API server says that it keeps them"
 
 
 def test_a_write_that_was_kept_otherwise_has_the_api_server_asked_again() -> None:
@@ -261,9 +261,9 @@ def test_a_write_that_was_kept_otherwise_has_the_api_server_asked_again() -> Non
     assert not run.doubts()
     refused = WriteRefused("d", "PoolPublished", "pool/gpu.nvidia.com/a100-fabric1", 422, NOT_KEPT)
     run.publisher.turn((), (refused,), run.now)
-    assert run.doubts() and run.publisher.state.fabric.capabilities == Capabilities()
+    assert run.doubts() and run.publisher.state.cluster.capabilities == Capabilities()
     run.probed(device_taints=False)
-    assert not run.doubts() and not run.publisher.state.fabric.capabilities.device_taints
+    assert not run.doubts() and not run.publisher.state.cluster.capabilities.device_taints
     assert run.sound()
 
 
@@ -274,7 +274,7 @@ def test_what_a_write_taught_outlives_a_picture_that_is_built_anew() -> None:
     run.publisher.turn((), (refused,), run.now)
     run.turn(Answered("no answer at all", run.now))  # type: ignore[arg-type]
     run.turn(Arrival("nodes", STALE, b"", run.now), Arrival("nodes", SYNCED, b"", run.now))
-    assert not run.publisher.state.fabric.capabilities.binding_conditions
+    assert not run.publisher.state.cluster.capabilities.binding_conditions
 
 
 def test_the_next_start_knows_what_was_published_and_waits_for_a_round_of_its_own() -> None:

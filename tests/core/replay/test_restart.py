@@ -33,7 +33,7 @@ from dds_core.replay import fold_log, verify
 from dds_core.scaler.component import SCALER, Engine
 from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.state import PROJECTION, dump
+from dds_core.scaler.state import ORDER, PROJECTION, dump
 from tests.core.golden.replays import CLUSTER, CODE, LOG_NAME, RECORDED_AT, SALTS, SMALL, policy_of, recorded
 
 Key = tuple[str, str]
@@ -161,7 +161,7 @@ def cut(run: Run, groups: int) -> MemoryLog:
     return log
 
 
-HISTORY = ("epoch", "level_at", "counters", "shown", "passed")
+HISTORY = ("epoch", "level_at", "counters", "shown")
 
 ANSWERED = (
     "first_attach",
@@ -175,7 +175,8 @@ ANSWERED = (
 )
 """The recordings in which the reference orders what we would have ordered in its place."""
 
-OBJECTS = ("claims", "pods", "nodes", "slices", "classes", "rules", "requests", "resources", "configs")
+OBJECTS = ("claims", "pods", "nodes", "slices", "classes", "taint_rules", "requests", "resources", "configs")
+assert set(OBJECTS) < set(ORDER), "tables that are compared are there"
 
 EQUAL = [(name, "observe") for name in SMALL] + [(name, "attach") for name in ANSWERED]
 

@@ -8,8 +8,7 @@ import signal
 import ssl
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,47 +18,23 @@ import pytest
 
 from dds_lab import shipped
 from tests.support.commands import PROGRAM, environment, fine, one_line, program
+from tests.support.joined import Running
+from tests.support.joined import program as running
 
 k8s: Any = import_module("kubernetes")  # typed in part only
 
 
-@contextmanager
-def started(*args: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """The program, running; ended hard if the test did not end it."""
-    process = subprocess.Popen(
-        [str(PROGRAM), *args],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment({"XDG_STATE_HOME": str(folder)}),
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+def started(*args: str, folder: Path) -> AbstractContextManager[Running]:
+    return running(*args, env={"XDG_STATE_HOME": str(folder)})
 
 
-def announced(process: subprocess.Popen[str]) -> tuple[str, Path]:
+def announced(process: Running) -> tuple[str, Path]:
     """The address and the kubeconfig that `dds lab up` tells, once it serves."""
-    assert process.stdout is not None
-    text = ""
-    for line in process.stdout:
-        text += line
-        if line.startswith("contexts:"):
-            break
-    address = re.search(r"served at (\S+?),", text)
-    kubeconfig = re.search(r"KUBECONFIG=(\S+)", text)
-    assert address and kubeconfig, text
+    process.until("contexts:")
+    address = re.search(r"served at (\S+?),", process.text)
+    kubeconfig = re.search(r"KUBECONFIG=(\S+)", process.text)
+    assert address and kubeconfig, process.text
     return address[1], Path(kubeconfig[1])
-
-
-def ended(process: subprocess.Popen[str], with_signal: int) -> tuple[int, float]:
-    begun = time.monotonic()
-    process.send_signal(with_signal)
-    process.communicate(timeout=20)
-    return process.returncode, time.monotonic() - begun
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
@@ -83,7 +58,9 @@ def test_up_serves_until_it_is_told_to_end_and_leaves_nothing_behind(how: int, t
         core.create_namespaced_pod("default", {"metadata": {"name": "p"}, "spec": spec})
         assert _becomes(lambda: core.read_namespaced_pod("p", "default").status.phase, "Running")
         watch = core.list_node(watch=True, _preload_content=False)  # an open watch does not hold it up
-        code, seconds = ended(process, how)
+        begun = time.monotonic()
+        code = process.end(how)
+        seconds = time.monotonic() - begun
         watch.close()
         api.close()
     assert code == 0
@@ -112,7 +89,7 @@ def test_up_serves_a_scenario_with_its_users_at_the_port_and_file_that_were_aske
         assert "there already" in one_line(taken, 1)
         admin.close()
         guest.close()
-        assert ended(process, signal.SIGINT)[0] == 0
+        assert process.end() == 0
     assert not target.exists()
 
 
@@ -121,12 +98,8 @@ def test_up_serves_a_manager_of_the_hardware_and_writes_what_its_clients_need(tm
     scenario, target = tmp_path / "mine.yaml", tmp_path / "config"
     scenario.write_text("cluster: {nodes: [{count: 3, fabric: null}]}\nparts: {manager: {api: cm}}\n")
     with started("lab", "up", str(scenario), "--kubeconfig", str(target), folder=tmp_path) as process:
-        assert process.stdout is not None
-        text = ""
-        for line in process.stdout:
-            text += line
-            if line.startswith("contexts:"):
-                break
+        process.until("contexts:")
+        text = process.text
         found = re.search(r"manager \(cm\) is at (\S+)\n  credentials: (\S+)\n  tenant (\S+), cluster (\S+)\n", text)
         assert found, text
         secret = Path(found[2])
@@ -142,7 +115,7 @@ def test_up_serves_a_manager_of_the_hardware_and_writes_what_its_clients_need(tm
             headers, query = {"Authorization": f"Bearer {token}"}, {"tenant_uuid": found[3]}
             machines = client.get("/fabric_manager/api/v1/machines", params=query, headers=headers).json()
         assert len(machines["data"]["machines"]) == 3
-        assert ended(process, signal.SIGTERM)[0] == 0
+        assert process.end(signal.SIGTERM) == 0
     assert not secret.exists()
 
 
@@ -255,13 +228,10 @@ def test_record_follows_a_served_lab_until_it_is_told_to_end(tmp_path: Path) -> 
         _, kubeconfig = announced(up)
         options = ("--kubeconfig", str(kubeconfig), "-o", str(path))
         with started("lab", "record", *options, folder=tmp_path) as recording:
-            assert recording.stderr is not None
-            assert "Ctrl-C ends it" in recording.stderr.readline()
+            recording.until("Ctrl-C ends it")
             time.sleep(3)
-            recording.send_signal(signal.SIGINT)
-            told, _ = recording.communicate(timeout=20)
-            assert recording.returncode == 0
-        assert f"dds replay {path}" in told
+            assert recording.end() == 0
+        assert f"dds replay {path}" in recording.text
         assert "first one" not in fine("replay", str(path))
         raw = program("lab", "record", *options[:2], "-o", str(tmp_path / "raw.jsonl"), "--raw", "--duration", "1s")
         assert raw.returncode == 0
@@ -269,7 +239,7 @@ def test_record_follows_a_served_lab_until_it_is_told_to_end(tmp_path: Path) -> 
         few = str(tmp_path / "few.jsonl")
         fine("lab", "record", *options[:2], "-o", few, "--resources", "nodes,pods", "--duration", "500ms")
         assert {json.loads(line)["resource"] for line in Path(few).read_text().splitlines()} <= {"nodes", "pods"}
-        assert ended(up, signal.SIGINT)[0] == 0
+        assert up.end() == 0
     unknown = program("lab", "record", *options[:2], "-o", few, "--resources", "secrets")
     assert "secrets cannot be recorded" in one_line(unknown, 1)
 

@@ -29,8 +29,8 @@ from dds_adapters.kubernetes.doctor.findings import (
     warning,
 )
 from dds_core.errors import DdsError
-from dds_core.publisher.indexes import machines_of
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock, by_name
+from dds_core.publisher.rooms import machines_of
 from dds_core.timeline.instants import duration, rfc3339
 
 

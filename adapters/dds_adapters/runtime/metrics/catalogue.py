@@ -30,6 +30,14 @@ _WAITS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 5.0, 10.0, 15.0, 30.0, 60.0, 12
 # -- claims -----------------------------------------------------------------------------------------------------------
 
 CLAIMS = Named("dds_claims", "gauge", "Claims by state.", ("state",))
+UNALLOCATED = Named(
+    "dds_unallocated_claims",
+    "gauge",
+    "Claims of waiting pods without an allocation, by the models that may serve them and by what they wait for: no-class, "
+    "no-device, selector, too-few, in-use, device-taint, counters, constraint, capacity, together, cool-down, coexistence, "
+    "limit, node, untried (a device is free), not-computed. Counted every 15 s.",
+    ("model", "reason"),
+)
 STAGE = Named(
     "dds_claim_stage_seconds",
     "histogram",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from dds_core.lifecycle import CLAIM_STATES, GONE, IDLE, MARKED, RELEASED, WAITI
 from dds_core.model import FAILED_CONDITION, Condition
 from dds_core.scaler.events import ClaimMoved, HandOver
 from dds_core.scaler.state import State
+from dds_core.scaler.unallocated import unallocated
 
 SECOND = 1_000_000
 NO_STEERING = "none"
@@ -104,6 +105,29 @@ class Stages:
 
 def _tells(condition: Condition) -> bool:
     return condition.status == "True" and condition.type.startswith(_OURS) and condition.type != FAILED_CONDITION
+
+
+# -- claims without an allocation ------------------------------------------------------------------------------------------
+
+
+class WaitingCounts(Collector):
+    """Counts of claims that wait without an allocation. `look` reads the state, on the thread that decides; a scrape does not."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._seen: Mapping[tuple[str, str], int] = {}
+        registry.register(self)
+
+    def look(self, state: State) -> None:
+        self._seen = Counter((" or ".join(one.models), one.reason) for one in unallocated(state))
+
+    def describe(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(c.UNALLOCATED.name, c.UNALLOCATED.help, labels=c.UNALLOCATED.labels)
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(c.UNALLOCATED.name, c.UNALLOCATED.help, labels=c.UNALLOCATED.labels)
+        for labels, number in self._seen.items():
+            family.add_metric(labels, number)
+        yield family
 
 
 # -- claims and devices by state -----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.metrics.catalogue import Named, counter, counters, gauge, histogram, histograms
-from dds_adapters.runtime.metrics.fleet import Stages, StateCounts
+from dds_adapters.runtime.metrics.fleet import Stages, StateCounts, WaitingCounts
 from dds_core.engine import Step
 from dds_core.events import Decision, Event
 from dds_core.kit.policy import MODES
@@ -178,6 +178,8 @@ class Metrics:
         self._common = Common(registry, version=version, fingerprint=fingerprint)
         self._state: State | None = None
         self._fleet = StateCounts(registry)
+        self._waiting = WaitingCounts(registry)
+        self._changed = True
         self._stages = Stages(registry)
         self._transitions = counters(c.TRANSITIONS, registry)
         self._bound = counters(c.BOUND, registry)
@@ -198,6 +200,7 @@ class Metrics:
 
     def committed(self, steps: Sequence[Row], state: State) -> None:
         """Count the steps. `state` may already be ahead of them."""
+        self._changed = True
         with self._fleet.lock:
             for one in steps:
                 self._counted(one, state)
@@ -208,6 +211,16 @@ class Metrics:
                 self._fleet.spent(state, steps[-1].step.at)
         self._cooling.set(len(state.failing.cooling))
         self._common.show(state)
+
+    def look(self, state: State) -> None:
+        """Count who waits without an allocation, if anything was committed since the last time. It reads the whole state."""
+        if self._changed:
+            self._changed = False
+            try:
+                self._waiting.look(state)
+            except Exception as error:  # must not stop the thread that decides; what was seen before stays
+                self._common.uncounted.inc()
+                LOG.error("claims that wait cannot be counted (%s); please report it", type(error).__name__)
 
     def _counted(self, one: Row, state: State) -> None:
         """An error here must not stop the thread that decides; the group is not fully counted."""

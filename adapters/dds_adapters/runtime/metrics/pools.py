@@ -48,7 +48,7 @@ def _numbers(state: PoolState) -> dict[Named, Values]:
         healthy = stock.free if stock.devices is None else sum(one.healthy for one in stock.devices)
         free[(fabric, model)] = healthy
     failing = Counter(of.partition("/")[0] for of in state.fabric.failures.rows)
-    kept = state.fabric.capabilities
+    kept = state.cluster.capabilities
     return {
         p.FREE: free,
         p.FAILING: {(kind,): failing[kind] for kind in ("machines", "stock", "limits", "entries")},

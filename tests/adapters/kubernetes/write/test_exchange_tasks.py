@@ -31,7 +31,8 @@ LIFTED = e.GuardLifted(claim="u", devices=(KEY,), mode="attach")
 def state(**given: Any) -> Any:
     row = SimpleNamespace(swap=SWAP, pod="uid-p", node="node0", attempt=1, until=UNTIL)
     usual = {"guards": "composable-dra", "claims": {"u": CLAIM}, "exchanges": {"u": row}, "skew": None, "live": False}
-    return SimpleNamespace(**{**usual, **given})
+    known = SimpleNamespace(**{**usual, **given})
+    return SimpleNamespace(settings=known, demand=known, hand_over=known, live=known.live)
 
 
 def task_of(decision: Any, at: int = AT, **given: Any) -> Task:

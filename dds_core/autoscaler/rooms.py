@@ -1,5 +1,5 @@
-"""The autoscaler's tables and indexes, kept up to date by hooks of the tables; and `dirty`: what the rules must look at again.
-Indexes are never stored: they are rebuilt from the rows."""
+"""The rooms of the autoscaler's state, with indexes that hooks of the tables keep; and `dirty`: what the rules must look at
+again. Indexes are never stored: they are rebuilt from the rows."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Cluster(Room):
         (self.pending.add if new is not None and new.is_pending and not new.daemon else self.pending.discard)(uid)
 
 
-class Indexes(StateBase[Any]):
+class Rooms(StateBase[Any]):
     """The cluster, what the autoscaler has decided, and what a change makes its rules look at again."""
 
     cluster: Cluster

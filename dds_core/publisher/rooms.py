@@ -1,4 +1,4 @@
-"""The publisher's tables and indexes, kept up to date by hooks of the tables; and `dirty`: what the rules must look at again.
+"""The rooms of the publisher's state, with indexes that hooks of the tables keep; and `dirty`: what the rules must look at again.
 Indexes are never stored: they are rebuilt from the rows."""
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Dirty:
 
 
 class Cluster(Room):
-    """What is observed of the cluster. `under_way`: devices that are ordered and may come, by model."""
+    """What is observed of the cluster, and what its API server can do (`capabilities`). `under_way`: devices that are ordered and
+    may come, by model."""
 
     configs: Table[str, PoolConfig]
     hosts: Table[str, Host]
@@ -57,9 +58,11 @@ class Cluster(Room):
     resources: Table[str, FabricResource]
 
     observed = {PoolConfig: "configs", Host: "hosts", PoolSlice: "slices", Claim: "claims", FabricResource: "resources"}
+    scalars = {"capabilities": Capabilities}
 
     def __init__(self, state: StateBase[Any]) -> None:
         super().__init__(state)
+        self.capabilities = Capabilities()
         self.slices_of: Index[PoolKey, str] = Index()
         self.local_slices: Index[str, str] = Index()
         self.holders: Index[DeviceKey, str] = Index()
@@ -117,7 +120,7 @@ class Cluster(Room):
 
 class Fabric(Room):
     """What fabrics and their managers say. `failures`: why a question had no answer. `uncounted`: devices that have arrived since
-    their fabric last counted. `capabilities`: what the API server can do; `listed_at`: when machines were last listed."""
+    their fabric last counted. `listed_at`: when machines were last listed."""
 
     machines_by_uuid: Table[str, Machine]
     stocks: Table[StockKey, Stock]
@@ -125,11 +128,10 @@ class Fabric(Room):
     failures: Table[str, str]
     absent: Table[str, Absent]
 
-    scalars = {"capabilities": Capabilities, "listed_at": int}
+    scalars = {"listed_at": int}
 
     def __init__(self, state: StateBase[Any]) -> None:
         super().__init__(state)
-        self.capabilities = Capabilities()
         self.listed_at = 0
         self.machines_in: Index[str, str] = Index()
         self.machines_by_uuid.watch(self._machine_changed)
@@ -141,7 +143,7 @@ class Fabric(Room):
             self.machines_in.add(new.fabric, uuid)
 
 
-class Indexes(StateBase[Any]):
+class Rooms(StateBase[Any]):
     """The cluster, the fabrics and the pools that are published."""
 
     cluster: Cluster

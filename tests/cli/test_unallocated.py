@@ -1,0 +1,138 @@
+"""Who waits for a pool is seen: a pool of one device and three pods, by every command that shows claims."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dds_adapters.jsonl.writing import export
+from dds_lab.check.subjects import Ours, policy_of, without_hands
+from dds_lab.lab import Lab
+from dds_lab.scenario import Scenario, parse
+from tests.support.commands import dds, fine
+
+EMPTY_POOL = """
+about: pool of one, three pods
+cluster:
+  models:
+    - {model: A100 40G, device: nvidia-a100-40, product: NVIDIA A100 40GB PCIe}
+  fabrics:
+    - {id: 1, devices: {A100 40G: 1}}
+  nodes:
+    - {count: 2, fabric: 1}
+parts: {scaler: false, operator: {}}
+steps:
+  - {at: 3s, run: {name: lucky, devices: {nvidia-a100-40: 1}}}
+  - {at: 8s, run: {name: hungry-1, devices: {nvidia-a100-40: 1}}}
+  - {at: 8s, run: {name: hungry-2, devices: {nvidia-a100-40: 2}}}
+"""
+TWO_ARE_TOO_MANY = "it asks for 2 on one node; devices in all: 1, in use: 1"
+
+
+def scenario(text: str = EMPTY_POOL) -> Scenario:
+    return parse(text, "empty_pool.yaml")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The exported log of dds in that cluster after a minute."""
+    found, path = scenario(), tmp_path_factory.mktemp("log") / "empty_pool.jsonl"
+    with Lab.virtual(without_hands(found)) as lab:
+        subject = Ours(lab, found)
+        subject._policy = policy_of(found, scan_interval_seconds=60)
+        subject.begin()
+        lab.run(seconds=60)
+        export(subject.log, str(path))
+    return str(path)
+
+
+def test_status_says_first_who_waits_for_what(log: str) -> None:
+    lines = fine("status", log, "--news", "0").splitlines()
+    begin = lines.index("") + 1
+    assert lines[begin : begin + 5] == [
+        "2 claims wait for a device: A100 40G, asked 3, free 0; held by default/lucky, idle on no node",
+        "  the only device is in use (1 claim)",
+        f"  {TWO_ARE_TOO_MANY} (1 claim)",
+        "  waiting longest, 10.0 s: default/hungry-1, default/hungry-2",
+        "claims: 2 Unallocated, 1 Bound",
+    ]
+
+
+def test_status_as_data(log: str) -> None:
+    (queue,) = json.loads(fine("status", log, "--json"))["unallocated"]
+    assert queue == {
+        "models": ["A100 40G"],
+        "claims": 2,
+        "asked": 3,
+        "free": 0,
+        "since": "2026-11-21T00:00:08.000000Z",
+        "held_by": [{"claim": "default/lucky", "devices": 1}],
+        "held_by_count": 1,
+        "idle_on": [],
+        "idle_on_count": 0,
+        "whys": [{"why": "the only device is in use", "claims": 1}, {"why": TWO_ARE_TOO_MANY, "claims": 1}],
+        "whys_count": 2,
+        "longest": ["default/hungry-1", "default/hungry-2"],
+    }
+
+
+def test_claims_have_their_rows(log: str) -> None:
+    heading, *rows = fine("claims", log, "--sort", "state").splitlines()[1:]
+    assert heading.split() == ["CLAIM", "STATE", "FOR", "NODE", "ATTEMPT", "DEVICES", "WHY"]
+    assert [row.split()[:2] for row in rows] == [
+        ["default/hungry-1", "Unallocated"],
+        ["default/hungry-2", "Unallocated"],
+        ["default/lucky", "Bound"],
+    ]
+    assert rows[1].endswith(TWO_ARE_TOO_MANY)
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        (("--state", "Unallocated"), ["default/hungry-1", "default/hungry-2"]),
+        (("--state", "unallocated", "--of", "A100 40G"), ["default/hungry-1", "default/hungry-2"]),
+        (("--claim", "default/hungry-2"), ["default/hungry-2"]),
+        (("--of", "pod/default/hungry-1"), ["default/hungry-1"]),
+        (("--state", "Bound"), ["default/lucky"]),
+        (("--all", "--state", "Unallocated"), ["default/hungry-1", "default/hungry-2"]),
+    ],
+    ids=" ".join,
+)
+def test_they_are_found(log: str, asked: tuple[str, ...], names: list[str]) -> None:
+    assert [row["claim"] for row in json.loads(fine("claims", log, "--json", *asked))] == names
+
+
+def test_a_filter_that_finds_none_counts_them_too(log: str) -> None:
+    assert "none of the 3 that are there" in fine("claims", log, "--state", "Failed")
+    assert "none of the 1 that are there" in fine("devices", log, "--state", "Idle")
+
+
+def test_they_are_there_at_an_instant(log: str) -> None:
+    heading, *rows = fine("replay", log, "--at", "00:00:15", "--state", "Unallocated").splitlines()
+    assert heading.endswith("WHY") and [row.split()[0] for row in rows[:2]] == ["default/hungry-1", "default/hungry-2"]
+    assert rows[0].endswith("no device of class nvidia-a100-40 is listed; attached or on their way: 1")
+
+
+@pytest.mark.parametrize("subject", ["default/hungry-2", "pod/default/hungry-2"])
+def test_a_timeline_says_it_too_as_long_as_it_is_so(log: str, subject: str) -> None:
+    told = f"default/hungry-2 waits for A100 40G: {TWO_ARE_TOO_MANY}"
+    assert told in fine("timeline", subject, log).splitlines()
+    assert told in json.loads(fine("timeline", subject, log, "--json"))["summary"]
+    assert "waits for A100 40G" not in fine("timeline", "default/lucky", log)
+
+
+def test_of_a_recording(tmp_path: Path) -> None:
+    """Nobody attaches there: who is first waits for the device, the others wait for the pool."""
+    (tmp_path / "empty_pool.yaml").write_text(EMPTY_POOL)
+    recording = str(tmp_path / "empty_pool.jsonl.gz")
+    done = dds("lab", "run", str(tmp_path / "empty_pool.yaml"), "-o", recording)
+    assert done.exit_code == 0, done.output
+    rows = json.loads(fine("claims", recording, "--json", "--state", "Unallocated"))
+    assert {row["claim"]: row["why"] for row in rows} == {
+        "default/hungry-1": "the only device is in use",
+        "default/hungry-2": TWO_ARE_TOO_MANY,
+    }
+    assert "2 claims wait for a device: A100 40G, asked 3, free 0; held by default/lucky" in fine("status", recording)
