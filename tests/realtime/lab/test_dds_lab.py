@@ -64,7 +64,7 @@ def test_up_serves_until_it_is_told_to_end_and_leaves_nothing_behind(how: int, t
         watch.close()
         api.close()
     assert code == 0
-    assert seconds < 5
+    assert seconds < 20, "an open watch lasts for minutes"
     assert not kubeconfig.exists()
 
 
