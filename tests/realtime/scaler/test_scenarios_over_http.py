@@ -24,7 +24,7 @@ from tests.support.sooner import sooner
 
 SPEED = 5.0
 NAMES = ("first_attach", "two_claims", "many_devices")
-HEAD_START = 10.0
+HEAD_START = 30.0
 """Seconds of the lab's time in which our process gets ready."""
 
 
