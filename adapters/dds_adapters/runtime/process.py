@@ -37,8 +37,8 @@ from dds_adapters.runtime.loop import (
     Surroundings,
 )
 from dds_core.errors import DdsError, Fenced, LogUnavailable, PolicyError, Unfoldable
-from dds_core.events import Checkpoint, PolicyChanged
-from dds_core.log import Anchor, EventLog
+from dds_core.events import PolicyChanged
+from dds_core.log import CHECKPOINT, Anchor, EventLog
 from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
 
 SECOND = 1_000_000
@@ -535,11 +535,11 @@ class Process(Generic[P]):
 def last_policy(log: EventLog) -> dict[str, Any] | None:
     """The policy that the log's newest state has, as JSON; None for a log without one."""
     found: dict[str, Any] | None = None
-    types = (PolicyChanged.__name__, Checkpoint.__name__)
+    types = (PolicyChanged.__name__, CHECKPOINT)
     for row in log.read_lean(max(0, log.head().checkpoint - 1), types=types):
         if row.data is not None:
             data: dict[str, Any] = msgspec.json.decode(row.data)
-            found = (data["picture"] if row.type == Checkpoint.__name__ else data)["policy"]
+            found = (data["picture"] if row.type == CHECKPOINT else data)["policy"]
     return found
 
 
