@@ -26,6 +26,7 @@ from dds_lab.api.requests import Call, Outcome, Page
 from dds_lab.api.status import ApiError
 from dds_lab.api.store import ADDED, DELETED, Record
 from dds_lab.api.watches import Notice
+from dds_lab.record.first_list import FirstList
 
 GROUPS = ("", RESOURCE, GROUP, "coordination.k8s.io", EXTENSIONS, "events.k8s.io", ADMISSION)
 """The groups that the lab asks for, the core group first: a plural means the first that serves it."""
@@ -298,17 +299,16 @@ class _Shared:
         self._note = note
         self._ended = ended
         self._watches: list[RemoteWatch] = []
-        self._listed = threading.Event()
-        self._refused: list[DdsError] = []
+        self._list = FirstList()
         self._first: list[tuple[str, Object]] | None = []
         self._taking = threading.Lock()  # of `_first`
         spec = WatchSpec(resource.plural, (resource.api_version,), scope)
         self._reflector = Reflector(spec, cluster, self, self._failed, timing=TIMING)
         self._reflector.start()
-        self._listed.wait()
-        if self._refused:
+        self._list.wait()
+        if self._list.error is not None:
             self._reflector.end()
-            raise _first_error(self._refused[0], resource)
+            raise _first_error(self._list.error, resource)
         with self._taking:
             taken, self._first = self._first or [], None
         for type, obj in taken:
@@ -329,11 +329,8 @@ class _Shared:
         self._reflector.end()
 
     def _failed(self, resource: str, error: DdsError) -> None:
-        if self._listed.is_set():
+        if not self._list.failed(error):
             self._note(str(error))
-        else:
-            self._refused.append(error)
-            self._listed.set()
 
     # -- as a `Sink`, in the reflector's thread
 
@@ -346,7 +343,7 @@ class _Shared:
         self._post(lambda: self._take(type, obj))
 
     def mark(self, resource: str, marker: str, since: int = 0, *, anew: bool = False) -> None:
-        self._listed.set()
+        self._list.marked(marker)
 
     def instant(self) -> int:
         return time.time_ns() // 1000

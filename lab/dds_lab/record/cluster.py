@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from dds_adapters.kubernetes.cluster import Cluster, Refused, Unreachable
-from dds_adapters.kubernetes.watch.delta_queue import LOST
+from dds_adapters.kubernetes.cluster import Cluster, Refused
 from dds_adapters.kubernetes.watch.reflector import Reflector, stop_all
 from dds_adapters.kubernetes.watch.watch_spec import VERSIONS, watched_by_autoscaler
 from dds_core.errors import DdsError, FileError, InputError
 from dds_lab.record.allowed import Allowed
+from dds_lab.record.first_list import FirstList
 from dds_lab.record.recording_file import RecordingFile
 
 RESOURCES = tuple(VERSIONS)
@@ -77,10 +77,8 @@ class _Recorder:
         self._note = note
         self._reflectors: list[Reflector] = []
         self._beginning = ""
-        self._answered = threading.Event()
-        """Set when the first list of `_beginning` was read, or failed with the error in `_wrong`."""
-        self._wrong: list[DdsError] = []
-        self._lost = False
+        self._first = FirstList()
+        """That of the resource `_beginning`."""
         self._writing = threading.Lock()  # also for the order of instants in the file
         self._last = 0
         self._broken: FileError | None = None
@@ -90,24 +88,23 @@ class _Recorder:
         for watched in watched_by_autoscaler():
             if watched.resource not in resources or self._stop.is_set():
                 continue
-            self._beginning, self._wrong, self._lost = watched.resource, [], False
-            self._answered.clear()
+            first = self._first = FirstList()
+            self._beginning = watched.resource
             one = Reflector(watched, self._cluster, self, self._failed)
             one.start()
-            while not self._answered.wait(0.1) and not self._stop.is_set():
+            while not first.wait(0.1) and not self._stop.is_set():
                 pass
             self._beginning = ""
             self._reflectors.append(one)
-            if not self._wrong:
+            if first.error is None:
                 continue
             one.end()
-            wrong = self._wrong[0]
-            if isinstance(wrong, Refused) and wrong.code == 403:
+            if isinstance(first.error, Refused) and first.error.code == 403:
                 self.recorded.refused.append(one.resource)
-            elif self._lost:
+            elif first.lost:
                 self.recorded.not_served.append(one.resource)
             else:
-                raise wrong
+                raise first.error
         left_out = len(self.recorded.refused) + len(self.recorded.not_served)
         if left_out == len(self._reflectors) and not self._stop.is_set():
             fix = "let this user get, list and watch the resources"
@@ -126,13 +123,8 @@ class _Recorder:
             raise broken
 
     def _failed(self, resource: str, error: DdsError) -> None:
-        if resource != self._beginning or self._answered.is_set():
+        if resource != self._beginning or not self._first.failed(error):
             self._note(str(error))
-            return
-        self._wrong.append(error)
-        # Of a resource that is not served the reflector says so, and then marks it as lost.
-        if len(self._wrong) > 1 or isinstance(error, Refused | Unreachable):
-            self._answered.set()
 
     # -- as a `Sink`
 
@@ -150,13 +142,8 @@ class _Recorder:
             self.recorded.events[resource] += 1
 
     def mark(self, resource: str, marker: str, since: int = 0, *, anew: bool = False) -> None:
-        if resource != self._beginning or self._answered.is_set():
-            return
-        self._lost = marker == LOST
-        if not self._lost:
-            self._wrong = []  # an error before a list that succeeded
-        if not self._lost or self._wrong:  # of a resource that may not be read, the error follows
-            self._answered.set()
+        if resource == self._beginning:
+            self._first.marked(marker)
 
     def instant(self) -> int:
         return time.time_ns() // 1000
