@@ -18,7 +18,7 @@ from dds_commands.rows import Ages, Row, Table, field, readable, show_table, sho
 from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, progress, show, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Recording, beat, is_live, is_recorded
-from dds_commands.status_data import alerts_of, part_data, status_data, trouble_data
+from dds_commands.status_data import alerts_of, name_of, part_data, status_data, trouble_data
 from dds_commands.timelines import brief
 from dds_core.autoscaler.component import AUTOSCALER
 from dds_core.autoscaler.state import Fleet
@@ -188,7 +188,7 @@ def pools_status(head: Head, state: PoolState) -> dict[str, Any]:
             for _, one in sorted(state.fabric.stocks.rows.items())
         ],
         "pools": [_pool(row) for row in rows],
-        **trouble_data(state, alerts, lambda of: spoken(_name(state, of, *_POOLS))),
+        **trouble_data(state, alerts, lambda of: spoken(name_of(state, of, _POOLS))),
     }
 
 
@@ -203,14 +203,6 @@ def _is_over(state: PoolState, alert: Alerted) -> bool:
 def _pool(row: Row) -> dict[str, Any]:
     """A pool without the names of its devices: there may be thousands."""
     return {key: value for key, value in row.items() if key not in ("names", "held_names")}
-
-
-def _name(state: Any, uid: str, *tables: str) -> str:
-    for name in tables:
-        row = state.tables[name].get(uid)
-        if row is not None:
-            return f"{row.namespace}/{row.name}" if hasattr(row, "namespace") else str(row.name)
-    return "the ConfigMap" if uid in state.tables["configs"] else uid
 
 
 _POOLS = ("slices", "hosts", "claims", "resources")
@@ -261,7 +253,7 @@ def groups_status(head: Head, state: Fleet) -> dict[str, Any]:
         "groups": group_rows(state),
         "servers_under_way": order_rows(state),
         "pods_waiting": pods_waiting(state),
-        **trouble_data(state, alerts_of(state.notes.last_emitted.rows), lambda uid: _name(state, uid, *_FLEET)),
+        **trouble_data(state, alerts_of(state.notes.last_emitted.rows), lambda uid: name_of(state, uid, _FLEET)),
     }
 
 

@@ -14,7 +14,6 @@ from dds_commands.claims_and_devices import READ_STATES, claim_rows, device_rows
 from dds_core.events.shared import POLICY, Alerted
 from dds_core.lifecycle import DEVICE_STATES
 from dds_core.log import Head
-from dds_core.model import Observed
 from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.state import State
 from dds_core.scaler.unallocated import NAMED, Unallocated, queues, unallocated
@@ -102,25 +101,17 @@ def trouble_data(state: Any, alerts: Iterable[Alerted], name: Callable[[str], st
     }
 
 
-def name_of(state: State, uid: str) -> str:
-    """The name of an object, with its namespace; the uid if the state does not have the object."""
-    tables = (
-        state.demand.claims,
-        state.demand.pods,
-        state.fleet.nodes,
-        state.fleet.resources,
-        state.fleet.requests,
-        state.inventory.taint_rules,
-    )
-    for table in (*tables, state.inventory.slices, state.inventory.classes):
-        row: Observed | None = table.get(uid)
+_NAMED = ("claims", "pods", "nodes", "resources", "requests", "taint_rules", "slices", "classes", "lives")
+
+
+def name_of(state: Any, uid: str, tables: Iterable[str] = _NAMED) -> str:
+    """The name of an object or life in one of these tables, with its namespace; the uid if the state does not have it."""
+    for table in tables:
+        row = state.tables[table].get(uid)
         if row is not None:
             namespace = getattr(row, "namespace", "")
-            return f"{namespace}/{getattr(row, 'name', uid)}" if namespace else getattr(row, "name", uid)
-    life = state.lifecycle.lives.get(uid)
-    if life is not None:
-        return f"{life.namespace}/{life.name}"
-    return "the ConfigMap" if uid in state.settings.configs else uid
+            return f"{namespace}/{row.name}" if namespace else str(row.name)
+    return "the ConfigMap" if uid in state.tables["configs"] else uid
 
 
 def _counted(states: tuple[str, ...], found: list[str]) -> dict[str, int]:

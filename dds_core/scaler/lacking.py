@@ -22,8 +22,15 @@ from dds_core.matching.node_selectors import NodeSelector, node_matches
 from dds_core.matching.search import prevented
 from dds_core.model import Alternative, Claim, Device, DeviceKey, Model, Node, Pod, Slice, Taint, TaintRule
 from dds_core.scaler.model import Pool, PoolKey
-from dds_core.scaler.rules.orders import cell_of, conflicting_model, limits_of
+from dds_core.scaler.rules.orders import (
+    cell_of,
+    conflicting_model,
+    limit_words,
+    limits_of,
+    rival_words,
+)
 from dds_core.scaler.state import State
+from dds_core.scaler.waiting import cool_down_words
 from dds_core.timeline.instants import rfc3339
 
 # Why a claim waits, what lacks least last.
@@ -377,16 +384,12 @@ class Survey:
                 continue
             cooling = state.failing.cooling.get((node.name, model.model))
             if cooling is not None:
-                until = rfc3339(cooling.until)
-                why = f"{model.model} cools down on {node.name} until {until} after {cooling.reason}"
-                return Verdict(COOL_DOWN, why)
+                return Verdict(COOL_DOWN, cool_down_words(model.model, node.name, cooling))
             rival = conflicting_model(state, node.name, model)
             if rival:
-                return Verdict(COEXISTENCE, f"{model.model} may not share {node.name} with {rival}")
-            top, filled = limits_of(state, node.name, model.model)[1], cell_of(state, node.name, model).filled
-            if filled >= top:
-                return Verdict(LIMIT, f"{node.name} may have {top} of {model.model} and has or awaits {filled}")
-            return Verdict(NODE, f"{node.name} lacks the label {label}=true, which opens the pool to it")
+                return Verdict(COEXISTENCE, rival_words(model.model, node.name, rival))
+            why = f"{node.name} lacks the label {label}=true, which opens the pool to it"
+            return self._beyond_limit(node, model, 1) or Verdict(NODE, why)
         return None
 
     def _full(self, node: Node, keys: Iterable[DeviceKey]) -> Verdict | None:
@@ -396,13 +399,17 @@ class Survey:
             found = state.inventory.model_of_pool(key[:2])
             if found is not None:
                 models[found.model] += 1
-        for name, count in models.items():
-            model = state.settings.models[name]
-            top, filled = limits_of(state, node.name, name)[1], cell_of(state, node.name, model).filled
-            if filled + count > top:
-                why = f"{node.name} may have {top} of {name} and has or awaits {filled}"
-                return Verdict(LIMIT, f"{why}: no room for {count}" if filled < top else why)
-        return None
+        against = (self._beyond_limit(node, state.settings.models[name], count) for name, count in models.items())
+        return next(filter(None, against), None)
+
+    def _beyond_limit(self, node: Node, model: Model, count: int) -> Verdict | None:
+        """Whether the node would have more of the model than it may with so many more."""
+        top = limits_of(self._state, node.name, model.model)[1]
+        filled = cell_of(self._state, node.name, model).filled
+        why = limit_words(model.model, node.name, top, filled)
+        if filled + count <= top:
+            return None
+        return Verdict(LIMIT, f"{why}: no room for {count}" if filled < top else why)
 
     def _untried(self, node: Node, pod: Pod, keys: Sequence[DeviceKey]) -> Verdict:
         lives = [

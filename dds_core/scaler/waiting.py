@@ -9,14 +9,20 @@ from typing import NamedTuple
 from dds_core.lifecycle import ATTACHED, WAITING
 from dds_core.model import Claim, FabricResource, Model, request_name
 from dds_core.scaler.events import AttachOrdered
-from dds_core.scaler.model import ClaimLife, Fence
+from dds_core.scaler.model import ClaimLife, Cooling, Fence
 from dds_core.scaler.operator import TWO_CHECKS
 from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because, unseen_because
 from dds_core.scaler.rules.devices import looked_at
 from dds_core.scaler.rules.handover import group_of
 from dds_core.scaler.rules.nudges import nudge_due
-from dds_core.scaler.rules.orders import cell_of, conflicting_model, is_making, published_free
+from dds_core.scaler.rules.orders import (
+    cell_of,
+    conflicting_model,
+    is_making,
+    published_free,
+    rival_words,
+)
 from dds_core.scaler.rules.suiting import unjudged
 from dds_core.scaler.state import State
 from dds_core.timeline.instants import rfc3339
@@ -145,14 +151,14 @@ def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[
         yield f"{node} is cordoned, tainted or being deleted"
     cooling = state.failing.cooling.get((node, name))
     if cooling is not None:
-        yield f"{name} cools down on {node} until {rfc3339(cooling.until)} after {cooling.reason}"
+        yield cool_down_words(name, node, cooling)
     fabric = state.failing.fabric_of.get(node, "")
     if state.failing.fails(fabric, name):
         nodes = len(state.failing.fabric_failed[fabric, name])
         yield f"{name} cools down in fabric {fabric}, which brought none to {nodes} nodes"
     rival = conflicting_model(state, node, model, claim)
     if rival:
-        yield f"{name} may not share {node} with {rival}"
+        yield rival_words(name, node, rival)
     refusal = state.notes.refusals.get((AttachOrdered.__name__, _request(state, node, model)))
     if refusal is not None:
         words = f": {refusal.text}" if refusal.text else ""
@@ -168,6 +174,10 @@ def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[
         yield f"the pool has no {name} left"
     if not state.live:
         yield f"mode observe: dds orders no {name}"
+
+
+def cool_down_words(model: str, node: str, cooling: Cooling) -> str:
+    return f"{model} cools down on {node} until {rfc3339(cooling.until)} after {cooling.reason}"
 
 
 def _request(state: State, node: str, model: Model) -> str:

@@ -292,11 +292,19 @@ def _refusal(
     rival = conflicting_model(state, node, cell.model, claim, leaving=False)
     rival = rival or min(granted & state.settings.rivals.get(cell.model.model, frozenset()), default="")
     if rival:
-        return "Coexistence", f"{cell.model.model} may not share {node} with {rival}"
+        return "Coexistence", rival_words(cell.model.model, node, rival)
     top = limits_of(state, node, cell.model.model)[1]
     if cell.filled + count > top:
-        return NODE_LIMIT, f"{node} may have {top} of {cell.model.model} and has or awaits {cell.filled}"
+        return NODE_LIMIT, limit_words(cell.model.model, node, top, cell.filled)
     return None
+
+
+def rival_words(model: str, node: str, rival: str) -> str:
+    return f"{model} may not share {node} with {rival}"
+
+
+def limit_words(model: str, node: str, top: int, filled: int) -> str:
+    return f"{node} may have {top} of {model} and has or awaits {filled}"
 
 
 def _never_together(state: State, claim: Claim) -> str:
