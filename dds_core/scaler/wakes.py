@@ -324,7 +324,11 @@ WAKES: tuple[Wake, ...] = (
         their_nodes=True,
     ),
     Wake("classes", "Other devices may satisfy claims.", nodes=where_somebody_waits),
-    Wake("taint_rules", "Other devices may satisfy claims; a rule may be for what comes.", nodes=where_somebody_waits),
+    Wake(
+        "taint_rules",
+        "Other devices may satisfy claims; a rule may also cover devices that are listed later.",
+        nodes=where_somebody_waits,
+    ),
     Wake("taint_rules", "The devices of its pool are tainted or not any more.", nodes=where_the_rule_is_for),
     Wake(
         "requests",

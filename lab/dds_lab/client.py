@@ -128,7 +128,7 @@ class Client:
     @property
     def server(self) -> ApiServer:
         """The lab's own server."""
-        assert isinstance(self.api, ApiServer), "the client's server is somebody else's"
+        assert isinstance(self.api, ApiServer), "this client speaks to a joined cluster, not to the lab's own server"
         return self.api
 
     def get(self, resource: str, name: str, namespace: str = "") -> Object:

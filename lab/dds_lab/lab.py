@@ -84,7 +84,7 @@ class Lab:
         api: Server | None = None,
     ) -> None:
         """The lab does nothing before `start`. `track_updates`: track managedFields of plain updates, too, as a real server does.
-        `login`: credentials for the manager, by default well-known ones. `api`: the server of somebody else's cluster, in place
+        `login`: credentials for the manager, by default well-known ones. `api`: the server of an existing cluster, in place
         of one of its own."""
         self.scenario = scenario
         self.time = time

@@ -1,4 +1,4 @@
-"""`dds lab join` and `dds lab leave`: a scenario's hardware in somebody else's cluster, and its removal."""
+"""`dds lab join` and `dds lab leave`: a scenario's hardware in an existing cluster, and its removal."""
 
 from __future__ import annotations
 

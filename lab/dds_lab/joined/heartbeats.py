@@ -1,5 +1,5 @@
 """Keeps the lab alive in a foreign cluster, in a thread of its own: its nodes' leases and conditions, as kubelets do, and its own
-lease, which says that somebody still plays here.
+Lease, by which another lab sees that this one still runs.
 
 A slow server holds up the actors, but not the heartbeats. A node that a step has silenced has none.
 """
@@ -40,7 +40,7 @@ def conditions(now: str) -> list[Object]:
 
 
 def taken(client: Client) -> str:
-    """Who has joined the cluster and is alive: HOST/PID; "" for nobody. Raises ApiError."""
+    """The lab that has joined the cluster and still renews its Lease, as HOST/PID; "" if there is none. Raises ApiError."""
     found = client.find("leases.coordination.k8s.io", LEASE, LEASES)
     spec = (found or {}).get("spec") or {}
     who: str = spec.get("holderIdentity") or ""

@@ -75,7 +75,7 @@ class How:
 
 
 class JoinedLab(Lab):
-    """A lab whose API server is somebody else's."""
+    """A lab that uses the API server of an existing cluster."""
 
     def __init__(self, scenario: Scenario, time: RealTime, server: JoinedServer, plan: Plan, login: Login) -> None:
         super().__init__(scenario, time, login=login, api=server)
