@@ -5,11 +5,11 @@ The caller owns `InUse`: it adds each allocation that is seen or in flight and r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from dds_core.matching.node_selectors import Object
 from dds_core.matching.quantities import Quantity, parse, parsed
-from dds_core.model import CapacityPolicy, Device, DeviceKey
+from dds_core.model import CapacityPolicy, Claim, Device, DeviceKey
 
 
 class InUse:
@@ -22,6 +22,16 @@ class InUse:
         self.devices: dict[DeviceKey, int] = {}
         self.shares: dict[DeviceKey, int] = {}
         self.consumed: dict[DeviceKey, dict[str, int]] = {}
+
+    @classmethod
+    def by(cls, claims: Iterable[Claim]) -> InUse:
+        """What these claims are allocated, other than to look at it (admin access)."""
+        found = cls()
+        for claim in claims:
+            for one in claim.allocation.results if claim.allocation is not None else ():
+                if not one.admin:
+                    found.count(one.key, one.consumed if one.share else None)
+        return found
 
     def add(self, allocation: Object) -> None:
         """Count the devices of an allocation (status.allocation)."""

@@ -21,7 +21,7 @@ from dds_core.matching.counters import left
 from dds_core.matching.node_selectors import NodeSelector, node_matches
 from dds_core.matching.search import prevented
 from dds_core.model import Alternative, Claim, Device, DeviceKey, Model, Node, Pod, Slice, Taint, TaintRule
-from dds_core.scaler.model import Pool, PoolKey
+from dds_core.scaler.model import PoolKey
 from dds_core.scaler.rules.orders import (
     cell_of,
     conflicting_model,
@@ -50,6 +50,8 @@ MOST_SHAPES = 64
 """Of so many different kinds of pods the reason is computed, those that wait longest first."""
 MOST_SEARCHES = 64
 """On so many nodes the allocator searches for one kind of pod."""
+MOST_LOOKS = 1_000_000
+"""So many looks at a device all its searches may take, some seconds at most: the thread that decides counts who waits, too."""
 MOST_SHOWN = 3
 """By so many listed devices of a model it is judged whether a class accepts the model."""
 
@@ -142,7 +144,11 @@ class Survey:
         self._choosing = (gates, rules)
         self._allocators: dict[tuple[PoolKey, ...], Allocator] = {}
         self._nodes = sorted(state.fleet.nodes.rows.values(), key=lambda one: one.name)
-        self._shared = [key for key, pool in sorted(inventory.pools.items()) if not pool.node]
+        self._shared = [
+            (key, NodeSelector.of(pool.selector) if pool.selector else None)
+            for key, pool in sorted(inventory.pools.items())
+            if not pool.node
+        ]
         self._wants: dict[bytes, Want] = {}
         self._verdicts: dict[bytes, Verdict] = {}
         self._tallies: dict[tuple[int, PoolKey], _Tally] = {}
@@ -155,6 +161,7 @@ class Survey:
         self._everywhere: dict[int, _Tally] = {}
         self._attached: dict[int, int] = {}
         self._reached: dict[str, list[PoolKey]] = {}
+        self._looks = MOST_LOOKS
 
     def _allocator(self, *pools: PoolKey) -> Allocator:
         """The allocator over these pools alone; one over all takes long to make in a large fleet."""
@@ -299,9 +306,11 @@ class Survey:
             else:
                 best.add(verdict, len(group))
         enough.sort(key=lambda node: (bool(node.against(pod.tolerations)), self._closed(node, wants) is not None))
+        failed: dict[tuple[int, ...], str] = {}
         for node in enough[:MOST_SEARCHES]:
-            best.add(self._of_node(node, pod, claims, wants))
-            if best.reason == UNTRIED:
+            verdict = self._of_node(node, pod, claims, wants, failed)
+            best.add(verdict)
+            if verdict.reason in (UNTRIED, NOT_COMPUTED):
                 break
         return best.told(self._broken(), max(0, len(enough) - MOST_SEARCHES))
 
@@ -361,13 +370,28 @@ class Survey:
             total.add(self._tally(ask, key))
         return total
 
-    def _of_node(self, node: Node, pod: Pod, claims: list[Claim], wants: Sequence[Want]) -> Verdict:
-        """What else keeps the pod from a node that has enough devices for each of its requests."""
+    def _of_node(
+        self, node: Node, pod: Pod, claims: list[Claim], wants: Sequence[Want], failed: dict[tuple[int, ...], str]
+    ) -> Verdict:
+        """What else keeps the pod from a node that has enough devices for each of its requests. `failed`: why the search failed
+        over the same pools for other nodes; it would again."""
+        allocator = self._allocator(*self._pools_of(node))
+        reached = allocator.reachable(node)
+        same = tuple(map(id, reached))
+        if same in failed:
+            return self._closed(node, wants) or self._jointly(node, claims, wants, failed[same])
+        # A search looks at each device once, and with constraints once again for each that it tries.
+        devices = sum(len(pool.candidates) for pool in reached)
+        looks = devices * (devices if any(one.constraints for one in claims) else 1)
+        if looks > self._looks:
+            return Verdict(NOT_COMPUTED, "not computed: the search among so many devices takes too long")
+        self._looks -= looks
         try:
-            fit = self._allocator(*self._pools_of(node)).allocate(node, claims, steps=Steps(MOST_STEPS))
+            fit = allocator.allocate(node, claims, steps=Steps(MOST_STEPS))
         except AllocationError as error:
             return Verdict(REFUSED, error.what)
         if not fit:
+            failed[same] = fit.reason
             return self._closed(node, wants) or self._jointly(node, claims, wants, fit.reason)
         chosen = [result.key for one in fit.allocations for result in one.results]
         against = node.against(pod.tolerations)
@@ -452,9 +476,9 @@ class Survey:
         """The node's own pools and those that it reaches, as if no pool were closed to it."""
         found = self._reached.get(node.name)
         if found is None:
-            inventory, prefix = self._state.inventory, self._state.settings.config.prefix
-            labels = {**node.labels, **{f"{prefix}/{one.device}": "true" for one in self._state.settings.config.models}}
-            shared = (key for key in self._shared if _reaches(inventory.pools[key], node.name, labels))
+            inventory, config = self._state.inventory, self._state.settings.config
+            labels = {**node.labels, **{f"{config.prefix}/{one.device}": "true" for one in config.models}}
+            shared = (key for key, to in self._shared if to is None or node_matches(to, node.name, labels))
             found = self._reached[node.name] = [*sorted(inventory.pools_at[node.name]), *shared]
         return found
 
@@ -598,21 +622,13 @@ class _Best:
 
 def _in_use(state: State) -> InUse:
     """What claims have, holds included, and what is reserved for a claim that is about to get it."""
-    found = InUse()
-    for claim in state.demand.claims.rows.values():
-        for result in claim.allocation.results if claim.allocation is not None else ():
-            if not result.admin:
-                found.count(result.key, result.consumed if result.share else None)
+    found = InUse.by(state.demand.claims.rows.values())
     for uid in (uid for uids in state.lifecycle.idle_at.values() for uid in uids):
         resource = state.fleet.resources.get(uid)
         if resource is not None and resource.uuid and state.promised(resource.uuid):
             for key in state.names_of(resource):
                 found.count(key, None)
     return found
-
-
-def _reaches(pool: Pool, node: str, labels: dict[str, str]) -> bool:
-    return not pool.selector or node_matches(NodeSelector.of(pool.selector), node, labels)
 
 
 def _encoded(what: object) -> bytes:

@@ -225,21 +225,12 @@ def _allocator(state: Fleet, slices: Iterable[Slice]) -> Allocator:
     return Allocator(
         slices,
         state.cluster.classes.rows.values(),
-        _in_use(state),
+        InUse.by(state.cluster.claims.rows.values()),
         Gates(device_taint_rules=True),
         state.cluster.taint_rules.rows.values(),
         share_id=lambda: "shared",
         forgiving=True,
     )
-
-
-def _in_use(state: Fleet) -> InUse:
-    found = InUse()
-    for claim in state.cluster.claims.rows.values():
-        for one in claim.allocation.results if claim.allocation is not None else ():
-            if not one.admin:
-                found.count(one.key, one.consumed if one.share else None)
-    return found
 
 
 def _returning(state: Fleet) -> Iterator[Slice]:

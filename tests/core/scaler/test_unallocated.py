@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dds_core.matching.allocator import Allocator, Fit
 from dds_core.model import (
@@ -423,6 +424,53 @@ def test_more_kinds_of_pods_than_are_looked_at_are_said() -> None:
     *some, last = unallocated(world.state)
     assert {one.reason for one in some} == {lacking.NONE}
     assert (last.reason, last.why) == (lacking.NOT_COMPUTED, "not computed: more than 64 kinds of pods wait")
+
+
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The nodes over which the allocator searches from now on."""
+    nodes: list[str] = []
+    allocate = Allocator.allocate
+
+    def counted(self: Allocator, node: Node, claims: Any, **more: Any) -> Fit:
+        nodes.append(node.name)
+        return allocate(self, node, claims, **more)
+
+    monkeypatch.setattr(Allocator, "allocate", counted)
+    return nodes
+
+
+def scattered(*nodes: str) -> World:
+    """A pool of six devices with three roots, and a claim that asks for three devices of one root."""
+    world = one_node(6, *nodes)
+    (pool,) = (one for one in world.state.inventory.slices.rows.values() if not one.node)
+    rooted = {
+        name: replace(one, attributes={**one.attributes, f"{GPU}/root": str(place // 2)})
+        for place, (name, one) in enumerate(pool.devices.items())
+    }
+    world.update(pool, devices=rooted, generation=pool.generation + 1)
+    hungry(world, count=3)
+    world.update(world.get(Claim, "hungry"), constraints=(Constraint(match=f"{GPU}/root"),))
+    return world
+
+
+def test_nodes_that_reach_the_same_pools_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = scattered("node0", "node1", "node2", "node3")
+    nodes = searched(monkeypatch)
+    assert only(world).reason == lacking.CONSTRAINT
+    assert len(nodes) == 1
+
+
+def test_a_search_that_would_take_long_is_not_begun_and_keeps_no_other_from_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The thread that decides counts who waits."""
+    world = scattered()
+    hungry(world, "modest")
+    monkeypatch.setattr(lacking, "MOST_LOOKS", 20)
+    nodes = searched(monkeypatch)
+    reasons = {one.claim: one.reason for one in unallocated(world.state)}
+    assert reasons == {"default/hungry": lacking.NOT_COMPUTED, "default/modest": lacking.UNTRIED}
+    assert len(nodes) == 1
 
 
 def test_a_request_of_an_old_log_is_not_judged() -> None:
