@@ -424,6 +424,10 @@ def test_who_waits_without_an_allocation_is_counted_by_model_and_reason() -> Non
         world.claim(name, requests=(asks("r0", model.device),))
     registry = CollectorRegistry()
     metrics = Metrics(registry, version="1", fingerprint="f")
+    world.state.process.synced = False
+    metrics.look(world.state)
+    assert "dds_unallocated_claims" not in scraped(registry), "what is not listed yet does not lack"
+    world.state.process.synced = True
     metrics.look(world.state)
     samples = scraped(registry)
     assert value(samples, "dds_unallocated_claims", model="A100 40G", reason="in-use") == 2

@@ -213,11 +213,13 @@ class Metrics:
         self._common.show(state)
 
     def look(self, state: State) -> None:
-        """Count who waits without an allocation, if anything was committed since the last time. It reads the whole state."""
+        """Count who waits without an allocation, if all is listed and anything was committed since the last time. It reads the
+        whole state."""
         if self._changed:
-            self._changed = False
             try:
-                self._waiting.look(state)
+                self._changed = not state.process.synced
+                if not self._changed:
+                    self._waiting.look(state)
             except Exception as error:  # must not stop the thread that decides; what was seen before stays
                 self._common.uncounted.inc()
                 LOG.error("claims that wait cannot be counted (%s); please report it", type(error).__name__)
