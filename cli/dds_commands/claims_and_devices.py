@@ -109,8 +109,8 @@ def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any)
         _show_past(past, key, limit, form, history, show_past_claims, histories.claim_data)
         return
     by = _key(_NOW, sort, "claims that are there")
-    state, now, wanted, ended = _asked_state(form, "claim", **of)
-    rows, left = arranged(chosen_claims(state, wanted), by, limit)
+    found, now, ended = _there_now(form, "claim", **of)
+    rows, left = arranged(found, by, limit)
     if form == "table":
         show_claims(rows, now, ended(rows))
     else:
@@ -134,8 +134,8 @@ def devices(form: str, everything: bool, sort: str | None, limit: int, **of: Any
         _show_past(past, key, limit, form, history, show_past_devices, histories.device_data)
         return
     by = _key(_DEVICES_NOW, sort, "devices that are there")
-    state, now, wanted, ended = _asked_state(form, "device", **of)
-    rows, left = arranged(chosen_devices(state, wanted), by, limit)
+    found, now, ended = _there_now(form, "device", **of)
+    rows, left = arranged(found, by, limit)
     if form == "table":
         show_table(DEVICES, rows, now, ended(rows))
     else:
@@ -255,7 +255,7 @@ Ended = Callable[[Sequence[Any]], str]
 """Gives the line to print if no row is left."""
 
 
-def _asked_state(
+def _there_now(
     form: str,
     kind: str,
     sources: tuple[str, ...],
@@ -266,9 +266,9 @@ def _asked_state(
     until: str | None,
     state: str | None,
     **names: Any,
-) -> tuple[State, int, Filter, Ended]:
-    """The state, the instant from which its times count back (the current time for the whole of a live log, else the end of what
-    was read, which a table states first), the filter, and the line for an empty table."""
+) -> tuple[list[Row], int, Ended]:
+    """The rows that the filter takes, the instant from which their times count back (the current time for the whole of a live
+    log, else the end of what was read, which a table states first), and the line for an empty table."""
     states = READ_STATES if kind == "claim" else DEVICE_STATES
     if since is not None:
         raise InputError("--since says nothing of what is there now", fix="give --all as well")
@@ -279,10 +279,10 @@ def _asked_state(
         last = end(source.span, at, until)
         known: State = source.state(*last)
         now = present(source, last, known.policy, known.process.synced, known.process.stale)
-        there = known.tables["lives" if kind == "claim" else "devices"]
+        rows, concerns = (claim_rows, _claim_concerns) if kind == "claim" else (device_rows, _device_concerns)
+        there = rows(known)
         seen = waiting = 0
-        rows = claim_rows if kind == "claim" else device_rows
-        if not there.rows:
+        if not there:
             history = history_of(source, last)
             waiting = sum(one.waits for one in history.claims.values()) if kind == "claim" else 0
             seen = len(history.claims if kind == "claim" else history.devices) - waiting
@@ -294,13 +294,12 @@ def _asked_state(
     def ended(shown: Sequence[Any]) -> str:
         if shown:
             return ""
-        number = len(rows(known))
-        if number:
-            return f"none of the {number} that are there; --all has those that have ended"
+        if there:
+            return f"none of the {len(there)} that are there; --all has those that have ended"
         rest = [f"{waiting} wait for the scheduler"] * bool(waiting) + [f"{seen} ended"] * bool(seen)
         return f"none now; {', '.join(rest)}: --all" if rest else f"no {kind}s"
 
-    return known, now, wanted, ended
+    return [row for row in there if wanted.takes(concerns(known, row), row["state"])], now, ended
 
 
 def _states_of(one: ClaimHistory) -> tuple[str, ...]:

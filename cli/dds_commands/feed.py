@@ -16,7 +16,7 @@ import msgspec
 from dds_adapters.web.messages import Request, Response, Route, plain
 from dds_commands.parameters import Place
 from dds_commands.reports import report_of
-from dds_commands.sources import Log, Opened, beat
+from dds_commands.sources import Beat, Log, Opened, beat
 from dds_core import __version__
 from dds_core.errors import DdsError, InputError
 from dds_core.log import Head
@@ -132,20 +132,19 @@ class Feed:
 
     def _tell(self, live: Live, head: Head, now: int) -> None:
         with self._changed:
-            until = beat(head, live.history.policy, live.history.synced, live.history.stale).until
+            shown = beat(head, live.history.policy, live.history.synced, live.history.stale)
             # What is not over counts on for as long as a running process may be silent: later nothing is known of it.
-            patch = live.news(min(now, until) if until else now)
+            patch = live.news(min(now, shown.until) if shown.until else now)
             if live is not self._live:
                 patch = {**live.whole(), "anew": True}
-            self._live, self._now = live, self._clock(live, head, now)
+            self._live, self._now = live, self._clock(shown, now)
             self._send({**patch, **self._now})
 
-    def _clock(self, live: Live, head: Head, now: int) -> dict[str, Any]:
+    def _clock(self, shown: Beat, now: int) -> dict[str, Any]:
         """The clock, the status line and the beat of a page: milliseconds since the first event, and the sentences of `Beat`
         before and after `until`, with the time since `last` to be filled in. Without a live log (`now` is 0) there are none."""
         if not now:
             return {"live": False, "status": "", "beat": None}
-        shown = beat(head, live.history.policy, live.history.synced, live.history.stale)
         words = {
             "last": self._page_time(shown.last),
             "until": self._page_time(shown.until) if shown.until else None,
