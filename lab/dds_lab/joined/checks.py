@@ -290,8 +290,9 @@ def _names(client: Client, found: Plan, scenario: Scenario) -> None:
             if client.find(kind, step.run.name, step.run.namespace) is not None:
                 named = f"{kind} {step.run.namespace}/{step.run.name}"
                 found.problems.append(f"{named} is there already, and a step makes it")
+    leases = {one["metadata"]["name"]: one for one in client.list("leases.coordination.k8s.io", LEASES)}
     for name in scenario.cluster.node_names():
-        lease = client.find("leases.coordination.k8s.io", name, LEASES) if name not in found.lend else None
+        lease = leases.get(name) if name not in found.lend else None
         if lease is not None and not is_marked(lease):
             found.problems.append(f"lease {LEASES}/{name} is there already")
 

@@ -12,10 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from dds_core.errors import InputError
+from dds_core.timeline.instants import rfc3339
 from dds_lab.actors.objects import node_owner, ready_condition
 from dds_lab.client import ApiError, Client, Object, instants
 from dds_lab.joined.marks import LEASE, LEASES
@@ -121,9 +122,10 @@ class Heartbeats:
                     beats = now
                     list(pool.map(self._beat, alive))
                 back = silent - self._silent
+                list(pool.map(partial(self.tell, changed=True), back))
                 if now - told >= CONDITIONS_SECONDS:
-                    told, back = now, set(alive)
-                list(pool.map(self._tell, back))
+                    told = now
+                    list(pool.map(self.tell, (one for one in alive if one not in back)))
                 silent = set(self._silent)
                 self._stopped.wait(RENEW_SECONDS)
 
@@ -155,9 +157,12 @@ class Heartbeats:
         except ApiError as error:
             self._note(f"heartbeat of {node}: {error.code} {error}")
 
-    def _tell(self, node: str) -> None:
-        now = instants.written(self._client.time.now())
-        patch: dict[str, Any] = {"status": {"conditions": conditions(now)}}
+    def tell(self, node: str, *, changed: bool = False) -> None:
+        """Report the node healthy, as a kubelet does: the instant of the last transition stays, unless it was silent before."""
+        found = conditions(instants.written(self._client.time.now()))
+        if not changed:
+            found = [{name: value for name, value in one.items() if name != "lastTransitionTime"} for one in found]
+        patch: dict[str, Any] = {"status": {"conditions": found}}
         try:
             self._client.patch("nodes", node, patch, how="strategic", subresource="status")
         except ApiError as error:
@@ -166,4 +171,4 @@ class Heartbeats:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return rfc3339(time.time_ns() // 1000)
