@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.cluster import Answer
-from dds_core.errors import LogUnavailable
+from dds_core.errors import LogUnavailable, PolicyError
 from dds_core.scaler import events as e
 from dds_core.scaler.rules import claims
 from dds_core.scaler.state import Work
@@ -126,6 +126,11 @@ def a_number_cannot_be_read(site: Site) -> None:
     site.at(10, lambda: setattr(site.scaler.arrivals, "ages", fails))
 
 
+def a_policy_is_broken(site: Site) -> None:
+    error = PolicyError("mode: is attack", where="policy.json:1:10", fix="correct the file")
+    site.at(10, lambda: site.scaler.controller.reject_policy(error))
+
+
 def _another(site: Site, since: float, until: float) -> None:
     """Both processes end, and others come."""
     for minute, what in (
@@ -237,6 +242,7 @@ RUNS = (
     Run(a_pool_is_closed, 40, {"DdsNobodyDecides": 7, "DdsPoolClosed": 37}),
     Run(nothing, 25, {"DdsClaimsWait": 21}, story=TOO_MANY),
     Run(a_number_cannot_be_read, 15, {"DdsMetricsUntrue": 11}),
+    Run(a_policy_is_broken, 15, {"DdsPolicyInvalid": 12, "DdsObjectRejected": 11}),
 )
 """In the fabric that hangs no claim stays in Attaching, its pool opens again and again, and orders are
 made in minutes 1 and 13."""
