@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "d0d36d56a6165481e41e872e22ae7c771cc74d44ef7d4605c331b62a1aedad14"
+FINGERPRINT = "da3e50aa1b6f0f51c47223502316677cbe9df7034fe8c518af0e7708d302d683"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "cf1bb460d3662ef6d06bb981c8eafc0b7aa7992b0208be0219d0638bf20d65df"
+PUBLISHER_FINGERPRINT = "2edc796528ae7c96489c0c406d9c4e98b56bf4d9a81bcaf22bffc119c110bf8e"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "36423bad31fc1c6f9a8fa46009bfb591cbebd3d87a385cf61eefb0c9729bf8c7"
+AUTOSCALER_FINGERPRINT = "7ee34bb8b42aca3e5a49be3fa6f662f8aa69817a52928888fac4ed6d12afcdf8"
 """That of the autoscaler."""

@@ -91,7 +91,7 @@ def for_node(work: Work, node: str) -> None:
     state, assignments = work.state, list[Assignment]()
     if node:  # a claim without a node can only fail
         # Overdue reservations are dropped first, so that their devices can be assigned to other claims.
-        if state.hand_over.reservations_at[node]:
+        if node in state.hand_over.reservations_at:
             work.isolated("rules.reservations.drop_overdue", drop_overdue, node)
         # Which device for which claim: all steps below go by this one answer.
         if state.somebody_waits(node):
@@ -130,13 +130,13 @@ def for_node(work: Work, node: str) -> None:
         if prewarms(state):
             work.isolated("rules.orders.prewarm", prewarm, node, assignments)
         # The labels tell schedulers the outcome of all that.
-        if state.failing.cooling_at[node]:
+        if node in state.failing.cooling_at:
             work.isolated("rules.orders.end_cool_downs", end_cool_downs, node)
         work.isolated("rules.labels.label", label, node, assignments)
     if state.health.unexplained:
         work.isolated("rules.devices.tell_unexplained", devices.tell_unexplained, node)
     # After the labels: a failure is signalled once the node's cool-down was read back.
-    if state.failing.failed_at[node]:
+    if node in state.failing.failed_at:
         work.isolated("rules.failures.tell_failures", tell_failures, node)
 
 

@@ -35,27 +35,19 @@ class State(Rooms):
 
     def somebody_waits(self, node: str) -> bool:
         """Whether a claim may be waiting for a device on the node."""
-        return bool(self.lifecycle.waiting_at[node] or self.demand.claims_on[""])
+        return node in self.lifecycle.waiting_at or "" in self.demand.claims_on
 
     def something_may_go(self, node: str) -> bool:
         """Whether anything on the node idles, is held, fenced or marked, fails, or is late. Else there is nothing to unmark, to
         check or to detach, but for what a request asks for in vain: that is looked at in level passes."""
-        if (
-            self.lifecycle.idle_at[node]
-            or self.give_back.holds_at[node]
-            or (self.fleet.requests_at[node] and self.process.now == self.process.level_at)
-        ):
+        if node in self.lifecycle.idle_at or node in self.give_back.holds_at:
             return True
-        fences, erring, late, rows = (
-            self.give_back.fences,
-            self.health.erring,
-            self.notes.fired_deadlines,
-            self.fleet.resources.rows,
-        )
-        return any(
-            rows[uid].marked or uid in fences or uid in erring or (DeadlineKind.PROGRESS, uid) in late
-            for uid in self.fleet.resources_at[node]
-        )
+        if node in self.fleet.requests_at and self.process.now == self.process.level_at:
+            return True
+        here, rows, late = self.fleet.resources_at[node], self.fleet.resources.rows, self.notes.fired_deadlines
+        if not (self.give_back.fences.keys().isdisjoint(here) and self.health.erring.keys().isdisjoint(here)):
+            return True
+        return any(rows[uid].marked or (DeadlineKind.PROGRESS, uid) in late for uid in here)
 
     def resource_of(self, key: DeviceKey) -> FabricResource | None:
         """The resource of a node-local device; None for a fixed one. An empty UUID matches nothing."""

@@ -48,7 +48,7 @@ def step(work: Work, uid: str) -> None:
         if move.excluded:
             text = f"the scheduler took a pool device again although {', '.join(move.excluded)} was handed over and is free"
             work.alert(uid, "HandOverInVain", f"{text}; it is not handed over to this claim again")
-    if uid in work.state.hand_over.exchanges or work.state.hand_over.guarded_for[uid]:
+    if uid in work.state.hand_over.exchanges or uid in work.state.hand_over.guarded_for:
         next_step(work, uid, lambda node: {one.claim.uid for one in assign(work.state, node) if one.complete})
     claim, life = work.state.demand.claims.get(uid), work.state.lifecycle.lives.get(uid)
     if claim is not None and claim.allocation is not None:

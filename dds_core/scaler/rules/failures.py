@@ -273,7 +273,7 @@ def read_back_due(failure: Failure) -> int:
 def cools_with_fabric(state: State, node: str, model: str) -> bool:
     """Whether the model cools down on the node because the fabric fails, not because of the node."""
     fabric = state.failing.fabric_of.get(node, "")
-    return state.failing.fails(fabric, model) and node in state.failing.fabric_failed[fabric, model]
+    return node in state.failing.fabric_failed.get((fabric, model), ()) and state.failing.fails(fabric, model)
 
 
 def _closed(state: State, failure: Failure) -> bool:
