@@ -20,7 +20,7 @@ class DeadlineQueue(kit.DeadlineQueue[Fleet]):
 
     def look(self, touched: Dirty) -> None:
         for order in touched.orders:
-            self._replace(((DeadlineKind.COMPOSE, order),), _of(self._state, order))
+            self._replace_of(order, (DeadlineKind.COMPOSE,), _of(self._state, order))
 
 
 def _of(state: Fleet, order: str) -> Iterator[Deadline]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -111,7 +111,7 @@ class DeadlineQueue(ABC, Generic[P]):
 
     @abstractmethod
     def look(self, touched: Any) -> None:
-        """Recompute the component's own deadlines of what a group touched, with `_replace`."""
+        """Recompute the component's own deadlines of what a group touched, with `_replace_of` or `_replace`."""
 
     @classmethod
     def deadlines(cls, state: P) -> set[Deadline]:
@@ -121,9 +121,11 @@ class DeadlineQueue(ABC, Generic[P]):
 
     def rebuild(self) -> None:
         self._heap = list(self.deadlines(self._state))
-        self._due: dict[Name, int] = {(one.kind, one.of): one.due for one in self._heap}
         heapq.heapify(self._heap)
-        self._retries = {name for name in self._due if name[0] == DeadlineKind.RETRY}
+        self._due: dict[str, dict[str, int]] = {}  # by object and kind
+        for one in self._heap:
+            self._due.setdefault(one.of, {})[one.kind] = one.due
+        self._retries = {(one.kind, one.of) for one in self._heap if one.kind == DeadlineKind.RETRY}
 
     def refresh(self, touched: Any) -> None:
         if touched.everything:
@@ -131,7 +133,7 @@ class DeadlineQueue(ABC, Generic[P]):
             return
         self.look(touched)
         state = self._state
-        self._replace(((DeadlineKind.LEVEL, "fleet"),), of_fleet(state))
+        self._replace_of("fleet", (DeadlineKind.LEVEL,), of_fleet(state))
         if state.notes.refusals or self._retries:
             now = list(retries(state))
             self._replace(self._retries, now)
@@ -139,22 +141,41 @@ class DeadlineQueue(ABC, Generic[P]):
 
     def _replace(self, names: Iterable[Name], now: Iterable[Deadline]) -> None:
         """Make `now` the only pending deadlines among these names."""
-        due = self._due
-        left = {name for name in names if name in due}
+        left = set(names)
         for one in now:
-            name = (one.kind, one.of)
-            left.discard(name)
-            if self._state.notes.fired_deadlines.get(name) == one.due:
-                due.pop(name, None)
-            elif due.get(name) != one.due:
-                due[name] = one.due
-                heapq.heappush(self._heap, one)
-        for name in left:
-            del due[name]
+            left.discard((one.kind, one.of))
+            self._put(one)
+        for kind, of in left:
+            self._drop(kind, of)
+
+    def _replace_of(self, of: str, kinds: Sequence[str], now: Iterable[Deadline]) -> None:
+        """Make `now` the only pending deadlines of these kinds of one object. Most objects wait for nothing."""
+        found = list(now)
+        if of in self._due:
+            left = {one.kind for one in found}
+            for kind in [one for one in self._due[of] if one in kinds and one not in left]:
+                self._drop(kind, of)
+        for one in found:
+            self._put(one)
+
+    def _put(self, one: Deadline) -> None:
+        """Make the deadline pending, unless it has passed."""
+        due, kind, of = one
+        if self._state.notes.fired_deadlines.get((kind, of)) == due:
+            self._drop(kind, of)
+        elif not self.has(one):
+            self._due.setdefault(of, {})[kind] = due
+            heapq.heappush(self._heap, one)
+
+    def _drop(self, kind: str, of: str) -> None:
+        pending = self._due.get(of)
+        if pending is not None and pending.pop(kind, None) is not None and not pending:
+            del self._due[of]
 
     def has(self, one: Deadline) -> bool:
         """Whether exactly this deadline is still pending."""
-        return self._due.get((one.kind, one.of)) == one.due
+        pending = self._due.get(one.of)
+        return pending is not None and pending.get(one.kind) == one.due
 
     def next(self) -> Deadline | None:
         """The earliest pending deadline; None if there is none, before the state is synced, and while a watch is stale."""

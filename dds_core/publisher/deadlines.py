@@ -55,7 +55,7 @@ class DeadlineQueue(kit.DeadlineQueue[PoolState]):
         hosts = ((DeadlineKind.COOLING, name) for name in touched.hosts)
         for name in {(DeadlineKind.GONE, _UNKNOWN), *touched.due, *pools, *hosts}:
             if name[0] in (DeadlineKind.GONE, DeadlineKind.READBACK, DeadlineKind.COOLING):
-                self._replace((name,), _of(self._state, *name))
+                self._replace_of(name[1], name[:1], _of(self._state, *name))
 
 
 deadlines = DeadlineQueue.deadlines

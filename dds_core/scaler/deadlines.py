@@ -64,7 +64,7 @@ _OF_DEVICE = (
     DeadlineKind.NUDGE,
     DeadlineKind.CALL_OFF,
 )
-_OF_FLEET = ((DeadlineKind.DETACHES, "fleet"), (DeadlineKind.PREWARM, "fleet"))
+_OF_FLEET = (DeadlineKind.DETACHES, DeadlineKind.PREWARM)
 
 UNLISTED_GRACE = 300 * MICROSECONDS
 """An attached device that is missing from its node's whole pools for so long is given up. A driver that starts again, or has to
@@ -79,13 +79,13 @@ def of_claim(state: State, uid: str) -> Iterator[Deadline]:
     slow = slow_due(life) if waits and life is not None else None
     if slow is not None:
         yield Deadline(slow, DeadlineKind.SLOW, uid)
-    if uid in state.hand_over.exchanges or state.hand_over.guarded_for[uid]:
+    if uid in state.hand_over.exchanges or uid in state.hand_over.guarded_for:
         yield from exchange.due(state, uid)
     failure = state.failing.failures.get(uid)
     if failure is not None and life is not None and not failure.model and not failure.signalled:
         yield Deadline(signal_due(state, failure, life), DeadlineKind.TELL, uid)
-    kept = state.hand_over.reservations_for[uid]
-    if kept:
+    if uid in state.hand_over.reservations_for:
+        kept = state.hand_over.reservations_for[uid]
         yield Deadline(min(reservation_due(state, key) for key in kept), DeadlineKind.RESERVATION, uid)
 
 
@@ -100,8 +100,10 @@ def of_device(state: State, uid: str) -> Iterator[Deadline]:
         and uid not in state.give_back.holds
     ):
         yield Deadline(idle_due(state, uid), DeadlineKind.IDLE, uid)
-    yield from fence.due(state, uid)
-    yield from hold.due(state, uid)
+    if uid in state.give_back.fences:
+        yield from fence.due(state, uid)
+    if uid in state.give_back.holds:
+        yield from hold.due(state, uid)
     unlisted, moving = state.health.unlisted.get(uid), progress_due(state, uid)
     if unlisted is not None:
         yield Deadline(unlisted + UNLISTED_GRACE, DeadlineKind.UNLISTED, uid)
@@ -160,17 +162,17 @@ class DeadlineQueue(kit.DeadlineQueue[State]):
     def look(self, touched: Dirty) -> None:
         state = self._state
         for uid in touched.claims:
-            self._replace(tuple((kind, uid) for kind in _OF_CLAIM), of_claim(state, uid))
+            self._replace_of(uid, _OF_CLAIM, of_claim(state, uid))
         for uid in touched.devices:
-            self._replace(tuple((kind, uid) for kind in _OF_DEVICE), of_device(state, uid))
+            self._replace_of(uid, _OF_DEVICE, of_device(state, uid))
         for node in touched.nodes:
-            now = list(of_node(state, node))
-            known = self._of_nodes.pop(node, ())
-            if now:
-                self._of_nodes[node] = [(one.kind, one.of) for one in now]
-            if known or now:
+            if node in state.failing.cooling_at or node in state.failing.failed_at or node in self._of_nodes:
+                now = list(of_node(state, node))
+                known = self._of_nodes.pop(node, ())
+                if now:
+                    self._of_nodes[node] = [(one.kind, one.of) for one in now]
                 self._replace(known, now)
-        self._replace(_OF_FLEET, of_fleet(state))
+        self._replace_of("fleet", _OF_FLEET, of_fleet(state))
 
 
 deadlines = DeadlineQueue.deadlines

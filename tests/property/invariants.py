@@ -90,12 +90,10 @@ def check_rebuilt(engine: Engine) -> None:
         assert limits == limits_of(state, *cell), f"the limits kept of {cell} are old"
     for key, model in state.inventory._pool_models.items():
         assert model == model_of_pool(state.settings.config, *key), f"the model kept of pool {key} is old"
-    due = {(one.kind, one.of): one.due for one in deadlines(state)}
+    due = {(one.of, one.kind, one.due) for one in deadlines(state)}
     assert isinstance(engine.deadline_queue, DeadlineQueue)
-    kept_due = engine.deadline_queue._due
-    assert kept_due == due, (
-        f"the queue has {kept_due.items() - due.items()} and should {due.items() - kept_due.items()}"
-    )
+    kept_due = {(of, *one) for of, kinds in engine.deadline_queue._due.items() for one in kinds.items()}
+    assert kept_due == due, f"the queue has {kept_due - due} and should {due - kept_due}"
 
 
 def _legal_edges(step: Step) -> None:
