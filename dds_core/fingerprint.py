@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "dbc4ee7c08fc978ef1de8100affb03501b7bf1718c9db6323274bf89200431a4"
+FINGERPRINT = "807e76a93a3fd9ea613b32f42c803ac19230387661b96486e400a9a4fd9c803f"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "1149a5ae3d0e1db81b492ce85253e5d6b69d6fc5a23a2f44503b7805c2596445"
+PUBLISHER_FINGERPRINT = "45a49c5b929867139a0ed2c6950de6f11926de0f4ebe30dbc666a1c9d861f89e"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "82d2c53ce96be919f40c6e62907d00a09b48a8682b93210d35f1c9a9d9ea8622"
+AUTOSCALER_FINGERPRINT = "2a6e8fd54b3c2f15c0a9403060daabd01d18070d5b2dd801c148671ff81219f7"
 """That of the autoscaler."""

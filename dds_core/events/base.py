@@ -237,7 +237,7 @@ T = TypeVar("T")
 
 def merged(old: T, changes: Struct) -> T:
     """`old` with the fields that are set in `changes`."""
-    given = {name: value for name in changes.__struct_fields__ if (value := getattr(changes, name)) is not UNSET}
+    given = {name: value for name, value in structs.asdict(changes).items() if value is not UNSET}
     return structs.replace(old, **given)  # type: ignore[type-var]
 
 
