@@ -6,6 +6,7 @@ is folded at once, so that the next rule sees it.
 
 from __future__ import annotations
 
+from dds_core.kit import work as kit
 from dds_core.lifecycle import DEVICE_DETACHING, PENDING, WAITING
 from dds_core.scaler.events import ClaimMoved, ReservedDevice
 from dds_core.scaler.folds import apply
@@ -37,7 +38,7 @@ def decide(state: State, at: int, *, keep: bool = False) -> Work:
     """Run the rules at the instant `at`; `emitted` of the result is what follows from the last fact. The state is afterwards as
     it was, unless `keep`. Before `Synced` nothing follows, because the state is incomplete. A run always ends: an object whose
     rules keep undoing each other is left alone, like one whose rule fails."""
-    return Work(state, at, apply, INVARIANTS).decide(_run, keep)
+    return kit.Work(state, at, apply, INVARIANTS).decide(_run, keep)
 
 
 def _run(work: Work) -> None:
@@ -88,7 +89,8 @@ def for_node(work: Work, node: str) -> None:
     """All decisions for one node: the devices of waiting claims, orders, hand-overs, detaches. Each is a step of its own: an
     error in one stops no other, least of all the one that unmarks a victim. What a step emits is folded at once, so the order of
     the steps counts."""
-    state, assignments = work.state, list[Assignment]()
+    state = work.state
+    assignments: list[Assignment] = []
     if node:  # a claim without a node can only fail
         # Overdue reservations are dropped first, so that their devices can be assigned to other claims.
         if node in state.hand_over.reservations_at:
@@ -104,8 +106,8 @@ def for_node(work: Work, node: str) -> None:
         # A claim that has just failed wants no device here.
         assignments = [one for one in assignments if state.lifecycle.lives.rows[one.claim.uid].state in WAITING]
         # Sizes are corrected before new orders: raised to what the operator has made, lowered by orders that no claim waits for.
-        requests = (state.fleet.requests.rows[uid] for uid in state.fleet.requests_at[node])
-        if any(one.size < len(one.planned or ()) for one in requests):
+        requests = [state.fleet.requests.rows[uid] for uid in state.fleet.requests_at[node]]
+        if any(one.planned and one.size < len(one.planned) for one in requests):
             work.isolated("rules.orders.fit_surplus", fit_surplus, node)
         if state.fleet.orders:
             work.isolated("rules.orders.withdraw", withdraw, node, assignments)
@@ -152,14 +154,9 @@ def _give_back(work: Work, node: str, assignments: list[Assignment]) -> None:
         for name in dict.fromkeys(one.missing):
             wanted |= unjudged(state, node, one.claim, state.settings.models[name]).keys()
     work.isolated("rules.detach.unmark", detach.unmark, node)
-    fenced = (
-        sorted(uid for uid in state.fleet.resources_at[node] if uid in state.give_back.fences)
-        if state.give_back.fences
-        else ()
-    )
-    for uid in fenced:
+    for uid in sorted(state.give_back.fences.keys() & state.fleet.resources_at[node]):
         work.isolated("rules.detach.check_fence", detach.check_fence, uid, wanted)
-    for uid in sorted(state.give_back.holds_at[node]):
+    for uid in sorted(state.give_back.holds_at.get(node, ())):
         work.isolated("rules.detach.check_hold", detach.check_hold, uid, wanted)
     work.isolated("rules.detach.detach", detach.detach, node, assignments, wanted)
 

@@ -392,7 +392,7 @@ def gather(slices: Iterable[Slice]) -> Pool | None:
         and once
         and all(_draws(each, counters) for each in devices.values() if each.consumes)
     )
-    free = sum(not is_tainted(device) for device in devices.values())
+    free = len(devices) - len([device for device in devices.values() if device.taints and is_tainted(device)])
     return Pool(newest, usable, devices, first.node, first.selector, first.all_nodes, first.owner, free)
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
+from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.policy import Mode, lower
 from dds_core.kit.state import Index, Room, StateBase, Table
 from dds_core.lifecycle import CLAIM_DETACHING, PENDING, WAITING
@@ -39,6 +41,7 @@ from dds_core.model import (
 )
 from dds_core.scaler.hardware import Face, Traits, faces_of, traits_of
 from dds_core.scaler.model import (
+    COOLING,
     Cell,
     ClaimLife,
     Cooling,
@@ -124,7 +127,8 @@ NO_CONFIG = Config(uid="")
 class Settings(Room):
     """What policy and ConfigMap say together, and what is known of the API server: its release (`version`), whether devices can
     be guarded (`guards`; why not: `unguarded`; not known yet: `unanswered`), and how far its clock is ahead (`skew`,
-    microseconds)."""
+    microseconds). `labels`: of nodes, for each model's device name the pool label and the one that closes the pool for a while;
+    `known_labels`: these, and that of the fabric."""
 
     configs: Table[str, Config]
 
@@ -140,6 +144,8 @@ class Settings(Room):
         self.drivers: frozenset[str] = frozenset()
         self.models: dict[str, Model] = {}
         self.rivals: dict[str, frozenset[str]] = {}
+        self.labels: dict[str, tuple[str, str]] = {}
+        self.known_labels: frozenset[str] = frozenset()
         self.skew: int | None = None
         self.version = ""
         self.guards = ""
@@ -154,6 +160,9 @@ class Settings(Room):
         self.drivers = frozenset(model.driver for model in self.config.models)
         self.models = {model.model: model for model in self.config.models}
         self.rivals = {model.model: self._rivals_of(model) for model in self.config.models}
+        stems = {model.device: f"{self.config.prefix}/{model.device}" for model in self.config.models}
+        self.labels = {device: (stem, stem + COOLING) for device, stem in stems.items()}
+        self.known_labels = frozenset([f"{self.config.prefix}/fabric", *chain.from_iterable(self.labels.values())])
 
     def _rivals_of(self, model: Model) -> frozenset[str]:
         """Models that may not share a node with this one, whichever of the two lists the other."""
@@ -303,7 +312,8 @@ def _counts(one: FabricResource | None) -> tuple[object, ...]:
 
 
 class Fleet(Room):
-    """Nodes, requests and resources, and what is ordered. `limits`, `reach`, `spoken_for` are caches of `rules.orders`."""
+    """Nodes, requests and resources, and what is ordered. `staying`: by node, model and request the resources that do not leave,
+    those with a UUID (True) and those without. `limits`, `reach`, `spoken_for` are caches of `rules.orders`."""
 
     nodes: Table[str, Node]
     requests: Table[str, AttachRequest]
@@ -320,7 +330,9 @@ class Fleet(Room):
         self.resources_at: Index[str, str] = Index()
         self.resources_of_uuid: Index[str, str] = Index()
         self.resources_of_request: Index[str, str] = Index()
+        self.staying: Index[tuple[str, str, str, bool], str] = Index()
         self.online: set[str] = set()
+        self.marked: set[str] = set()
         self.coming: dict[Cell, int] = {}
         self.units_coming = 0
         self.fewer_coming: set[Cell] = set()
@@ -390,7 +402,11 @@ class Fleet(Room):
             if resource.uuid:
                 change(self.resources_of_uuid, resource.uuid, uid)
         (self.online.add if new is not None and new.state == ONLINE and not new.leaving else self.online.discard)(uid)
+        (self.marked.add if new is not None and new.marked else self.marked.discard)(uid)
         if _counts(old) != _counts(new):
+            for one, change in ((old, Index.discard), (new, Index.add)):
+                if one is not None and not one.leaving:
+                    change(self.staying, (one.node, one.model, one.request, bool(one.uuid)), uid)
             for cell in {(one.node, one.model) for one in (old, new) if one is not None}:
                 self._count_coming(cell)
 
@@ -402,10 +418,7 @@ class Fleet(Room):
         sizes = {one.name: one.size for one in there if one.model == model and not one.deleting}
         if order is not None:
             sizes[order.request] = order.size
-        arrived = (self.resources.rows[uid] for uid in self.resources_at[node])
-        came = sum(
-            one.model == model and one.request in sizes and bool(one.uuid) and not one.leaving for one in arrived
-        )
+        came = sum([len(self.staying.get((node, model, name, True), ())) for name in sizes])
         now, before = max(0, sum(sizes.values()) - came), self.coming.pop(cell, 0)
         if now:
             self.coming[cell] = now
@@ -426,7 +439,8 @@ class Health(Room):
     """What is wrong, or slow. `erring`: since when an attach error stands; `sick`: since when a device with an id has an error
     that says nothing of the device; `unlisted`: since when no slice lists an attached device. `listings`: by node and driver.
     `paces`: by attach or detach, fabric and model. `fixed`, `unexplained`: listed devices by UUID that no resource names, with
-    node and instant: they belong to the machine, or came after an order on the node."""
+    node and instant: they belong to the machine, or came after an order on the node. `late`: devices that have made no progress
+    for long."""
 
     erring: Table[str, int]
     sick: Table[str, int]
@@ -436,6 +450,16 @@ class Health(Room):
     paces: Table[tuple[str, str, str], Pace]
     fixed: Table[str, tuple[str, int]]
     unexplained: Table[str, tuple[str, int]]
+
+    def __init__(self, state: StateBase[Any]) -> None:
+        super().__init__(state)
+        self.late: set[str] = set()
+        state.notes.fired_deadlines.watch(self._deadline_passed)
+
+    def _deadline_passed(self, name: tuple[str, str], old: int | None, new: int | None) -> None:
+        kind, uid = name
+        if kind == DeadlineKind.PROGRESS:
+            (self.late.add if new is not None else self.late.discard)(uid)
 
 
 # -- failing -----------------------------------------------------------------------------------------------------------
@@ -738,7 +762,7 @@ class Inventory(Room):
         else:
             self._traits.pop(key, None)
         faces = faces_of(new, traits)
-        uuids = set[str]()
+        uuids: set[str] = set()
         for name, device in old.items():
             full = (*key, name)
             if new.get(name) is not device or faces[name] != self.faces[full]:

@@ -44,10 +44,10 @@ class State(Rooms):
             return True
         if node in self.fleet.requests_at and self.process.now == self.process.level_at:
             return True
-        here, rows, late = self.fleet.resources_at[node], self.fleet.resources.rows, self.notes.fired_deadlines
-        if not (self.give_back.fences.keys().isdisjoint(here) and self.health.erring.keys().isdisjoint(here)):
+        here = self.fleet.resources_at[node]
+        if not (self.fleet.marked.isdisjoint(here) and self.health.late.isdisjoint(here)):
             return True
-        return any(rows[uid].marked or (DeadlineKind.PROGRESS, uid) in late for uid in here)
+        return not (self.give_back.fences.keys().isdisjoint(here) and self.health.erring.keys().isdisjoint(here))
 
     def resource_of(self, key: DeviceKey) -> FabricResource | None:
         """The resource of a node-local device; None for a fixed one. An empty UUID matches nothing."""

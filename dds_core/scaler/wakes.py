@@ -164,7 +164,7 @@ def itself_and_who_has_what_it_holds(state: Rooms, uid: str, old: Claim | None, 
 
 
 def allocated_devices(state: Rooms, uid: str, old: Claim | None, new: Claim | None) -> Iterable[str]:
-    found = set[str]()
+    found: set[str] = set()
     for claim in _resulted(state, old, new):
         for result in claim.allocation.results if claim.allocation is not None and not claim.hold else ():
             found |= state.devices_named(result.key)
@@ -173,7 +173,7 @@ def allocated_devices(state: Rooms, uid: str, old: Claim | None, new: Claim | No
 
 def allocated_nodes(state: Rooms, uid: str, old: Claim | None, new: Claim | None) -> Iterable[str]:
     """The nodes of the allocation before and now; and that of a device which is unexplained on another node."""
-    found = set[str]()
+    found: set[str] = set()
     for claim in (one for one in (old, new) if one is not None):
         if claim.allocation is not None:
             found.add(claim.allocation.node or (state.demand.node_of(claim) if not claim.hold else ""))
@@ -235,7 +235,7 @@ def waiting_for_pool(state: Rooms, uid: str, old: Any, new: Any) -> Iterable[str
 
 def faces_changed(state: Rooms, uid: str, old: Any, new: Any) -> Iterable[str]:
     """The devices whose names have changed, and those that may have one of these names."""
-    found = set[str]()
+    found: set[str] = set()
     for pool in _changed_pools(state):
         found.update(one for uuid in pool.uuids for one in state.fleet.resources_of_uuid[uuid])
         if pool.names_held:
@@ -269,7 +269,7 @@ def where_somebody_waits(state: Rooms, uid: str, old: Any, new: Any) -> Iterable
 
 
 def where_the_rule_is_for(state: Rooms, uid: str, old: TaintRule | None, new: TaintRule | None) -> Iterable[str]:
-    found = set[str]()
+    found: set[str] = set()
     for rule in (one for one in (old, new) if one is not None):
         if not (rule.driver and rule.pool):
             found |= state.inventory.pools_at.keys()
@@ -279,13 +279,9 @@ def where_the_rule_is_for(state: Rooms, uid: str, old: TaintRule | None, new: Ta
 
 
 def returning_of_request(state: Rooms, uid: str, old: AttachRequest | None, new: AttachRequest | None) -> Iterable[str]:
-    rows = (one for one in (old, new) if one is not None)
-    return {
-        claim
-        for row in rows
-        for one in state.fleet.resources_of_request[row.name]
-        for claim in state.lifecycle.returning[one]
-    }
+    returning, rows = state.lifecycle.returning, (one for one in (old, new) if one is not None)
+    devices = (one for row in rows for one in returning.keys() & state.fleet.resources_of_request[row.name])
+    return {claim for one in devices for claim in returning[one]}
 
 
 def _counted_as(one: FabricResource | None) -> tuple[object, ...]:
@@ -295,11 +291,12 @@ def _counted_as(one: FabricResource | None) -> tuple[object, ...]:
 
 def returning_siblings(state: Rooms, uid: str, old: FabricResource | None, new: FabricResource | None) -> Iterable[str]:
     """Whether the policy keeps a device depends on how many of its model the node has."""
-    if not state.lifecycle.returning or _counted_as(old) == _counted_as(new):
+    returning, rows = state.lifecycle.returning, state.fleet.resources.rows
+    if not returning or _counted_as(old) == _counted_as(new):
         return ()
-    rows, cells = state.fleet.resources.rows, {(one.node, one.model) for one in (old, new) if one is not None}
-    siblings = (one for node, model in cells for one in state.fleet.resources_at[node] if rows[one].model == model)
-    return {claim for one in siblings for claim in state.lifecycle.returning[one]}
+    cells = {(one.node, one.model) for one in (old, new) if one is not None}
+    there = ((model, one) for node, model in cells for one in returning.keys() & state.fleet.resources_at[node])
+    return {claim for model, one in there if rows[one].model == model for claim in returning[one]}
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------

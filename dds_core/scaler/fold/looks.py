@@ -149,7 +149,7 @@ def _looked(state: State, resource: FabricResource, at: int) -> None:
 
 def touch(state: State, node: str) -> None:
     """What a look at one resource of the node brings concerns the others too."""
-    state.dirty.devices.update(uid for uid in state.fleet.resources_at[node] if uid in state.health.looks)
+    state.dirty.devices |= state.health.looks.keys() & state.fleet.resources_at[node]
 
 
 def nudged(state: State, event: e.OperatorNudged, at: int) -> None:

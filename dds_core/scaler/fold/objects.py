@@ -174,10 +174,12 @@ def _note_hardware(state: State, node: str) -> None:
     again for other devices.)"""
     for uid in state.fleet.resources_at[node] if node else ():
         resource, life = state.fleet.resources.rows[uid], state.lifecycle.devices.get(uid)
-        keys = state.inventory.keys_of[resource.uuid] if resource.uuid and life is not None else ()
+        if life is None or not resource.uuid:
+            continue
+        keys = state.inventory.keys_of[resource.uuid]
         tokens = {token for key in keys for token in state.inventory.tokens_of(key)} - {resource.uuid}
-        told = tuple(sorted(token for token in tokens if not token.startswith("counters/")))
-        if life is not None and told:
+        told = tuple(sorted([token for token in tokens if not token.startswith("counters/")])) if tokens else ()
+        if told:
             whole = {
                 key
                 for key in keys

@@ -107,11 +107,16 @@ def unseen_because(assignment: Assignment, node: str) -> str:
 
 
 class Supply:
-    """The devices of one model that are on their way to a node, given out unit by unit."""
+    """The devices of one model that are on their way to a node, and in no use yet, given out unit by unit."""
 
     def __init__(self, state: State, node: str, model: Model) -> None:
-        here = (state.fleet.resources.rows[uid] for uid in state.fleet.resources_at[node])
-        under_way = sorted((r for r in here if r.model == model.model), key=lambda r: (r.created, r.name))
+        rows, lives = state.fleet.resources.rows, state.lifecycle.devices
+        unused = (
+            rows[uid]
+            for uid in state.fleet.resources_at[node]
+            if rows[uid].model == model.model and not ((life := lives.get(uid)) and life.state == USED)
+        )
+        under_way = sorted(unused, key=lambda r: (r.created, r.name))
         coming = [r for r in under_way if _coming(state, r)]
         unlisted = [r for r in under_way if _unlisted(state, r)]
         self.unlisted = {r.uuid: r.uid for r in unlisted if r.uuid and state.promised(r.uuid)}
@@ -155,7 +160,7 @@ def assign(state: State, node: str) -> list[Assignment]:
     supplies: dict[str, Supply] = {}
     assignments: dict[str, Assignment] = {}
     for group in _groups(state, waiting):
-        using = [claim for claim in group if state.inventory.wanted_models(claim.allocation)]
+        using = [claim for claim in group if state.inventory.wanted_models(claim.allocation)] if stock else []
         chosen = stock.choose(using) if stock is not None and using else NOTHING
         for claim in group:
             current = assignments[claim.uid] = Assignment(claim, chosen.given.get(claim.uid, []))
@@ -185,7 +190,10 @@ def _groups(state: State, waiting: list[Claim]) -> Iterator[list[Claim]]:
 def _look(state: State, node: str, current: Assignment) -> None:
     """Requests with admin access get the node's own devices, in use or not, each once; a request for all of them as many as there
     are. Nothing is ordered for them, and nothing kept from others."""
-    waiting = {one.request for _, one, _ in state.inventory.pool_results(current.claim.allocation) if one.admin}
+    allocation = current.claim.allocation
+    if allocation is None or not any(one.admin for one in allocation.results):
+        return
+    waiting = {one.request for _, one, _ in state.inventory.pool_results(allocation) if one.admin}
     if not waiting:
         return
     current.looks, current.unseen = True, sorted(waiting)
@@ -270,8 +278,7 @@ def waiting_claims(state: State, node: str) -> list[Claim]:
 
 def _coming(state: State, resource: FabricResource) -> bool:
     """Whether the device is still being attached. An error after its id is the node's, and may pass by itself."""
-    life = state.lifecycle.devices.get(resource.uid)
-    on_its_way = resource.state in BEING_ATTACHED and not resource.leaving and not (life and life.state == USED)
+    on_its_way = resource.state in BEING_ATTACHED and not resource.leaving
     return on_its_way and not state.is_arrived(resource) and not (resource.uuid and state.is_sick(resource))
 
 
@@ -281,7 +288,7 @@ def _unlisted(state: State, resource: FabricResource) -> bool:
     be called off; or it was attached again before its old resource is gone. It counts as on its way to a claim, so that no other
     is ordered."""
     life = state.lifecycle.devices.get(resource.uid)
-    if life is not None and life.state in (USED, DEVICE_DETACHING):
+    if life is not None and life.state == DEVICE_DETACHING:
         return False
     if not state.is_arrived(resource) or state.is_sick(resource) or resource.leaving or state.is_lost(resource.uid):
         return False
@@ -309,8 +316,8 @@ def ordered_not_made(state: State, node: str, model: Model) -> int:
         request = state.fleet.requests.rows[uid]
         if request.model != model.model or request.type != kind or request.deleting:
             continue
-        owned = (state.fleet.resources.rows[uid] for uid in state.fleet.resources_of_request[request.name])
-        made = sum(one.node == node and one.model == model.model and not one.leaving for one in owned)
+        cell, staying = (node, model.model, request.name), state.fleet.staying
+        made = len(staying.get((*cell, True), ())) + len(staying.get((*cell, False), ()))
         total += max(0, size_wanted(state, node, model.model, request.name, request.size) - made)
     order = state.fleet.orders.get((node, model.model))
     if order is not None and state.fleet.request(order.request) is None:

@@ -81,12 +81,13 @@ def _tell_doubles(work: Work, claim: Claim, allocation: Allocation) -> None:
     ends, the scheduler gives the device to a third."""
     state = work.state
     for result in allocation.results:
-        if len(state.demand.claims_naming(result.key)) < 2 or not result.whole:
+        key = result.key
+        if len(state.demand.having[key]) + len(state.demand.held_by.get(key, ())) < 2 or not result.whole:
             continue
-        for uid in sorted(state.demand.claims_naming(result.key) - {claim.uid}):
+        for uid in sorted(state.demand.claims_naming(key) - {claim.uid}):
             other = state.demand.claims.rows[uid]
             results = other.allocation.results if other.allocation is not None else ()
-            if any(one.key == result.key and one.whole for one in results):
+            if any(one.key == key and one.whole for one in results):
                 names = sorted(f"{one.namespace}/{one.name}" for one in (claim, other))
                 both = f"claims {' and '.join(names)} have the device {result.device} of pool {result.pool} both"
                 what = "delete the pod of one of them, and restart the scheduler, whose record of devices in use is wrong by now"
@@ -347,7 +348,7 @@ def _condition_move(state: State, claim: Claim, allocation: Allocation, life: Cl
             return ClaimMoved.of(claim.uid, life, told[0], told[1])
         # No pod uses the claim while a binding condition of any driver is not True.
         consumers = set() if claim.waits_for(allocation.results) else {c.uid for c in claim.consumers}
-        for pod in state.demand.pods_of(claim):
+        for pod in state.demand.pods_of(claim) if consumers else ():
             if pod.uid in consumers and pod.node and pod.phase not in FINISHED:
                 return ClaimMoved.of(claim.uid, life, "pod_bound", f"pod {pod.namespace}/{pod.name} runs on {pod.node}")
     if bool(claim.consumers) != life.reserved:
@@ -359,10 +360,10 @@ def _condition_move(state: State, claim: Claim, allocation: Allocation, life: Cl
 
 def trigger_of_conditions(state: State, claim: Claim) -> tuple[str, str] | None:
     """(trigger, cause) of the conditions on dds's results, None when they say nothing."""
-    waits = state.inventory.pool_results(claim.allocation)
     true = claim.true_conditions
     if not true:
         return None
+    waits = state.inventory.pool_results(claim.allocation)
     for _, result, _ in waits:
         for name in result.failure:
             if name != RESCHEDULE and (*result.key, name) in true:

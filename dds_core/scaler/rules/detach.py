@@ -34,6 +34,7 @@ from dds_core.scaler.rules.orders import CellRequests, ask, cell_of, limits_of
 from dds_core.scaler.rules.victims import (
     could_be_taken,
     held_for_another,
+    idle_due,
     is_kept,
     is_marked,
     is_maybe_had,
@@ -73,14 +74,11 @@ def _unmark_strange(work: Work, node: str) -> None:
     smaller than the number of its resources that stay (victims whose detach is ordered do not): then the mark says which device
     the operator is about to take, and without it that would be another."""
     state = work.state
-    strange = sorted(
-        uid
-        for uid in state.fleet.resources_at[node]
-        if state.fleet.resources.rows[uid].marked
-        and uid not in state.give_back.fences
-        and uid not in state.give_back.unmarked
-    )
-    for uid in strange if state.live else ():
+    if not state.live:
+        return
+    marked = state.fleet.marked & state.fleet.resources_at[node]
+    fences, unmarked = state.give_back.fences, state.give_back.unmarked
+    for uid in sorted(uid for uid in marked if uid not in fences and uid not in unmarked):
         resource = state.fleet.resources.rows[uid]
         model = state.settings.model(resource.model)
         own = cell_of(state, node, model).own if model is not None else None
@@ -102,12 +100,9 @@ def _is_ordered(state: State, uid: str) -> bool:
 
 def models_unfulfillable(state: State, node: str) -> set[str]:
     """The models on a node for which the fabric reports an error, or of which a device has made no progress for long."""
-    here, late = state.fleet.resources_at[node], state.notes.fired_deadlines
-    return {
-        state.fleet.resources.rows[uid].model
-        for uid in here
-        if uid in state.health.erring or (DeadlineKind.PROGRESS, uid) in late
-    }
+    here = state.fleet.resources_at[node]
+    vain = (state.health.erring.keys() & here) | (state.health.late & here)
+    return {state.fleet.resources.rows[uid].model for uid in vain}
 
 
 def call_off(work: Work, cell: CellRequests, own: AttachRequest, assignments: list[Assignment]) -> None:
@@ -157,12 +152,10 @@ def _models_unmade(state: State, node: str) -> set[str]:
     """The models of which a request asks for more than the operator has made, although it reports that it is done. Its resources
     may be observed later than this report, so this is checked in level passes, and where a device of the request makes no
     progress for long; the writer checks again."""
-    level, late = state.process.now == state.process.level_at, state.notes.fired_deadlines
-    slow = {
-        state.fleet.resources.rows[uid].request
-        for uid in state.fleet.resources_at[node]
-        if (DeadlineKind.PROGRESS, uid) in late
-    }
+    level = state.process.now == state.process.level_at
+    slow = {state.fleet.resources.rows[uid].request for uid in state.health.late & state.fleet.resources_at[node]}
+    if not (level or slow):
+        return set()
     requests = (state.fleet.requests.rows[uid] for uid in state.fleet.requests_at[node])
     asked = (one for one in requests if (level or one.name in slow) and _is_done(one))
     return {one.model for one in asked if one.size > len(state.fleet.resources_of_request[one.name])}
@@ -214,16 +207,13 @@ def detach(work: Work, node: str, assignments: list[Assignment], wanted: set[str
     state = work.state
     if state.mode == "attach":
         return
-    vain = models_unfulfillable(state, node)
-    models = {state.lifecycle.devices.rows[uid].model for uid in state.lifecycle.idle_at[node]} | vain
-    if state.give_back.fences:
-        models |= {
-            state.fleet.resources.rows[uid].model
-            for uid in state.fleet.resources_at[node]
-            if uid in state.give_back.fences
-        }
-    unmade = _models_unmade(state, node)
-    for name in sorted(models | unmade):
+    vain, unmade = models_unfulfillable(state, node), _models_unmade(state, node)
+    idle, fenced = state.lifecycle.idle_at[node], state.give_back.fences.keys() & state.fleet.resources_at[node]
+    if not state.give_back.fences:  # no size is to be lowered, and only what has idled long enough is marked
+        idle = {uid for uid in idle - wanted if work.has_come(idle_due(state, uid))}
+    models = {state.lifecycle.devices.rows[uid].model for uid in idle}
+    models |= {state.fleet.resources.rows[uid].model for uid in fenced}
+    for name in sorted(models | vain | unmade):
         model = state.settings.model(name)
         if model is not None:
             cell = cell_of(state, node, model)

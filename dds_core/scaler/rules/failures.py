@@ -42,11 +42,9 @@ def definite_due(state: State, resource: str) -> int | None:
 def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
     """Fail the attempt when its budget is used up. Alert if the claim has no node."""
     state = work.state
-    if (
-        life.allocation is None
-        or not state.inventory.wanted_models(life.allocation)
-        or claim.uid in state.failing.failures
-    ):
+    if life.allocation is None or claim.uid in state.failing.failures:
+        return
+    if not state.inventory.wanted_models(life.allocation):
         return
     if claim.allocation is not None and not state.demand.node_of(claim):
         work.alert(

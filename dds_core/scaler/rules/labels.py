@@ -20,7 +20,7 @@ MANY = 3
 
 
 def label(work: Work, name: str, assignments: list[Assignment]) -> None:
-    if not _label(work, name, assignments):
+    if not _label(work, name, assignments) and name in work.state.notes.left_labels:
         work.take_off_left_labels(name)
 
 
@@ -35,9 +35,8 @@ def _label(work: Work, name: str, assignments: list[Assignment]) -> bool:
     reasons: list[str] = []
     for model in config.models:
         why_not = reason_against(state, node, model, at_most, assignments)
-        _compare(
-            state, node, f"{config.prefix}/{model.device}", "true" if not why_not else "", changes, reasons, why_not
-        )
+        pool_label = state.settings.labels[model.device][0]
+        _compare(state, node, pool_label, "true" if not why_not else "", changes, reasons, why_not)
         _ask_publisher(state, node, model, changes, reasons)
     _remove_stale(state, node, changes, reasons)
     if changes:
@@ -69,7 +68,7 @@ def _compare(
 
 
 def _ask_publisher(state: State, node: Node, model: Model, changes: dict[str, str | None], reasons: list[str]) -> None:
-    key = f"{state.settings.config.prefix}/{model.device}{COOLING}"
+    key = state.settings.labels[model.device][1]
     cools = cools_with_fabric(state, node.name, model.model)
     until = state.failing.cooling.rows[node.name, model.model].until if cools else 0
     _compare(state, node, key, str(-(-until // MICROSECONDS)) if cools else "", changes, reasons, "")
@@ -101,25 +100,19 @@ def reason_against(state: State, node: Node, model: Model, at_most: int, assignm
 
 def _at_most(state: State, node: str) -> int:
     """An upper bound of the devices of any one model on the node, or ordered for it; cheaper than counting each model."""
-    asked = sum(state.fleet.requests.rows[uid].size for uid in state.fleet.requests_at[node])
-    meant = sum(row.size for name in state.settings.models if (row := state.fleet.orders.get((node, name))))
+    asked = sum([state.fleet.requests.rows[uid].size for uid in state.fleet.requests_at[node]])
+    orders = state.fleet.orders
+    meant = sum([row.size for name in state.settings.models if (row := orders.get((node, name)))]) if orders else 0
     return asked + meant + len(state.fleet.resources_at[node])
 
 
 def _remove_stale(state: State, node: Node, changes: dict[str, str | None], reasons: list[str]) -> None:
     """Remove pool labels of models that are no longer configured, and the labels that older versions put beside them."""
-    config = state.settings.config
-    known = {model.device for model in config.models}
-    ours = [
-        key
-        for key, value in node.labels.items()
-        if (value == "true" or (key.endswith(COOLING) and value.isdigit())) and key.startswith(f"{config.prefix}/")
-    ]
-    for key in sorted(ours):  # a mapping's order is not kept in the log
-        stem, _, name = key.rpartition("/")
-        if stem != config.prefix or name in known or name == "fabric":
-            continue
-        if name.endswith(COOLING) and name.removesuffix(COOLING) in known:
+    prefix, known = f"{state.settings.config.prefix}/", state.settings.known_labels
+    strange = [key for key in node.labels if key.startswith(prefix) and key not in known]
+    for key in sorted(strange):  # a mapping's order is not kept in the log
+        name, value = key.removeprefix(prefix), node.labels[key]
+        if "/" in name or not (value == "true" or (name.endswith(COOLING) and value.isdigit())):
             continue
         if state.notes.labelled.get((node.name, key)) != "":
             changes[key] = None

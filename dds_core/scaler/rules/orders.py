@@ -127,8 +127,8 @@ def cell_of(state: State, node: str, model: Model) -> CellRequests:
     cell.size = size_wanted(state, node, model.model, mine, cell.own.size if cell.own is not None else 0)
     requests_here = {request.name for request in requests}
     here = [r for uid in state.fleet.resources_at[node] if (r := state.fleet.resources.rows[uid]).model == model.model]
-    cell.others += sum(r.request not in requests_here and not r.deleting for r in here)
-    cell.stuck = sum(_is_stuck(state, r) for r in here)
+    cell.others += len([r for r in here if r.request not in requests_here and not r.deleting])
+    cell.stuck = len([r for r in here if r.state == RESOURCE_DETACHING and _is_stuck(state, r)])
     cell.stuck += len(state.unexplained_at(node, model.model)) if state.health.unexplained else 0
     return cell
 
@@ -414,9 +414,7 @@ def _is_being_taken_off(state: State, node: str, model: Model) -> bool:
     very long, is not waited for."""
     rows = state.fleet.resources.rows
     here = [rows[uid] for uid in state.fleet.resources_at[node] if rows[uid].model == model.model and rows[uid].uuid]
-    return any(
-        _goes(state, one) and (DeadlineKind.PROGRESS, one.uid) not in state.notes.fired_deadlines for one in here
-    )
+    return any(one.uid not in state.health.late and _goes(state, one) for one in here)
 
 
 def _goes(state: State, resource: FabricResource) -> bool:
@@ -424,10 +422,10 @@ def _goes(state: State, resource: FabricResource) -> bool:
 
 
 def _is_stuck(state: State, resource: FabricResource) -> bool:
-    """Whether its detach fails, or hangs, while its node still lists it."""
+    """Whether the detach of a resource that is Detaching fails, or hangs, while its node still lists it."""
     passed = state.notes.fired_deadlines.get((DeadlineKind.PROGRESS, resource.uid))
     hangs = passed is not None and passed == progress_due(state, resource.uid)
-    return resource.state == RESOURCE_DETACHING and bool((resource.error or hangs) and state.names_of(resource))
+    return bool((resource.error or hangs) and state.names_of(resource))
 
 
 def _still_shown(state: State, node: str, cell: CellRequests) -> int:

@@ -131,7 +131,7 @@ def promised_otherwise(state: State, model: Model, key: DeviceKey) -> str:
         for pool in state.inventory.pools_of_model[model.model]
         for uid in state.inventory.slices_of[pool]
     )
-    promised = next((one for each in slices for _, one in sorted(each.devices.items())), None)
+    promised = next((each.devices[min(each.devices)] for each in slices if each.devices), None)
     listed = state.inventory.device(key)
     return "; ".join(differences(promised, listed)) if promised is not None and listed is not None else ""
 
