@@ -153,12 +153,14 @@ def _give_back(work: Work, node: str, assignments: list[Assignment]) -> None:
     for one in assignments:
         for name in dict.fromkeys(one.missing):
             wanted |= unjudged(state, node, one.claim, state.settings.models[name]).keys()
-    work.isolated("rules.detach.unmark", detach.unmark, node)
+    if not state.fleet.marked.isdisjoint(state.fleet.resources_at[node]):
+        work.isolated("rules.detach.unmark", detach.unmark, node)
     for uid in sorted(state.give_back.fences.keys() & state.fleet.resources_at[node]):
         work.isolated("rules.detach.check_fence", detach.check_fence, uid, wanted)
     for uid in sorted(state.give_back.holds_at.get(node, ())):
         work.isolated("rules.detach.check_hold", detach.check_hold, uid, wanted)
-    work.isolated("rules.detach.detach", detach.detach, node, assignments, wanted)
+    if state.mode != "attach":
+        work.isolated("rules.detach.detach", detach.detach, node, assignments, wanted)
 
 
 def _advance(work: Work, uid: str, assignment: Assignment, node: str) -> None:

@@ -205,8 +205,6 @@ def detach(work: Work, node: str, assignments: list[Assignment], wanted: set[str
     """Choose devices that have idled long enough, lower the sizes for fenced ones, and take back orders in vain. `wanted`: the
     resources that claims wait for."""
     state = work.state
-    if state.mode == "attach":
-        return
     vain, unmade = models_unfulfillable(state, node), _models_unmade(state, node)
     idle, fenced = state.lifecycle.idle_at[node], state.give_back.fences.keys() & state.fleet.resources_at[node]
     if not state.give_back.fences:  # no size is to be lowered, and only what has idled long enough is marked

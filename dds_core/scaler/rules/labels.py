@@ -34,10 +34,14 @@ def _label(work: Work, name: str, assignments: list[Assignment]) -> bool:
     changes: dict[str, str | None] = {}
     reasons: list[str] = []
     for model in config.models:
+        pool_label, closing_label = state.settings.labels[model.device]
         why_not = reason_against(state, node, model, at_most, assignments)
-        pool_label = state.settings.labels[model.device][0]
-        _compare(state, node, pool_label, "true" if not why_not else "", changes, reasons, why_not)
-        _ask_publisher(state, node, model, changes, reasons)
+        if _set(state, node, pool_label, "true" if not why_not else "", changes) and why_not:
+            reasons.append(why_not)
+        until = _closed_until(state, node, model)
+        if _set(state, node, closing_label, until, changes):
+            why = "fails on several nodes" if until else "does not cool down any more"
+            reasons.append(f"{model.model} {why} in its fabric")
     _remove_stale(state, node, changes, reasons)
     if changes:
         reason = "; ".join(dict.fromkeys(reasons)) or "the node can take it"
@@ -56,26 +60,20 @@ def _tell_fight(work: Work, name: str, changes: Mapping[str, str | None], row: R
     work.alert(name, LABEL_FIGHT, f"{what}; dds sets them again, later each time: let one of both write them")
 
 
-def _compare(
-    state: State, node: Node, key: str, wanted: str, changes: dict[str, str | None], reasons: list[str], why: str
-) -> None:
+def _set(state: State, node: Node, key: str, wanted: str, changes: dict[str, str | None]) -> bool:
+    """Note the change if the label is not as it is wanted ("": not there)."""
     intended = state.notes.labelled.get((node.name, key))
-    current = intended if intended is not None else node.labels.get(key, "")
-    if current != wanted:
-        changes[key] = wanted or None
-        if why:
-            reasons.append(why)
+    if wanted == (intended if intended is not None else node.labels.get(key, "")):
+        return False
+    changes[key] = wanted or None
+    return True
 
 
-def _ask_publisher(state: State, node: Node, model: Model, changes: dict[str, str | None], reasons: list[str]) -> None:
-    key = state.settings.labels[model.device][1]
-    cools = cools_with_fabric(state, node.name, model.model)
-    until = state.failing.cooling.rows[node.name, model.model].until if cools else 0
-    _compare(state, node, key, str(-(-until // MICROSECONDS)) if cools else "", changes, reasons, "")
-    if key in changes:
-        reasons.append(
-            f"{model.model} {'fails on several nodes' if cools else 'does not cool down any more'} in its fabric"
-        )
+def _closed_until(state: State, node: Node, model: Model) -> str:
+    """Until when (in seconds) the publisher is asked to close the model's pool, because the fabric fails; "" if it is not."""
+    if not cools_with_fabric(state, node.name, model.model):
+        return ""
+    return str(-(-state.failing.cooling.rows[node.name, model.model].until // MICROSECONDS))
 
 
 def reason_against(state: State, node: Node, model: Model, at_most: int, assignments: list[Assignment]) -> str:
