@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "da42ca8e3f9012862820a51dd51619b749c640e76a2d3927af7c9919287caf95"
+FINGERPRINT = "76d9d7a8ce55bc6b3ab535148c5bc4b864805b02f8b2825f3a798c2c714b3594"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "45a49c5b929867139a0ed2c6950de6f11926de0f4ebe30dbc666a1c9d861f89e"
+PUBLISHER_FINGERPRINT = "5423969cfeb8cf52e047ba1d963940989be2dbe0bcf9e02488d76110b6879c83"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "2a6e8fd54b3c2f15c0a9403060daabd01d18070d5b2dd801c148671ff81219f7"
+AUTOSCALER_FINGERPRINT = "30d2ac8fbb6901791c7c067c524f9a715cb88b386b0fb3cc8dfc2a2aa62240cd"
 """That of the autoscaler."""

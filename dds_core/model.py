@@ -272,12 +272,18 @@ class Claim(Record, frozen=True):
     @property
     def true_conditions(self) -> set[tuple[str, str, str, str]]:
         """(driver, pool, device, type) of each condition that is True: the scheduler reads nothing else of them."""
+        if not self.conditions:  # usually
+            return set()
         return {(c.driver, c.pool, c.device, c.type) for c in self.conditions if c.status == "True"}
 
     def waits_for(self, results: Iterable[Result]) -> bool:
         """Whether a binding condition of one of these results is not True: then the scheduler does not bind a pod."""
         true = self.true_conditions
-        return any((*result.key, name) not in true for result in results for name in result.binding)
+        for result in results:
+            for name in result.binding:
+                if not true or (*result.key, name) not in true:
+                    return True
+        return False
 
 
 NO_NODE_FITS = "Unschedulable"

@@ -229,7 +229,9 @@ class Demand(Room):
 
     def pods_of(self, claim: Claim) -> list[Pod]:
         """The pods that refer to the claim or that it is reserved for, in a fixed order."""
-        uids = self.pods_naming[(claim.namespace, claim.name)] | {c.uid for c in claim.consumers}
+        uids = set(self.pods_naming.get((claim.namespace, claim.name), ()))
+        for consumer in claim.consumers:
+            uids.add(consumer.uid)
         pods = [pod for uid in uids if (pod := self.pods.get(uid)) is not None]
         return pods if len(pods) < 2 else sorted(pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
 
@@ -636,10 +638,12 @@ class Inventory(Room):
 
     def pool_results(self, allocation: Allocation | None) -> list[tuple[int, Result, Model]]:
         """The results on pool devices of dds, which wait for binding conditions: (place in the allocation, result, model)."""
-        found = []
+        found, known = [], self._pool_models
         for place, result in enumerate(allocation.results if allocation is not None else ()):
-            if result.binding and (model := self.model_of_result(result)) is not None:
-                found.append((place, result, model))
+            if result.binding:
+                model = known.get((result.driver, result.pool)) or self.model_of_result(result)
+                if model is not None:
+                    found.append((place, result, model))
         return found
 
     def wanted_models(self, allocation: Allocation | None) -> list[Model]:
@@ -648,7 +652,7 @@ class Inventory(Room):
 
     def waits_for_devices(self, claim: Claim) -> bool:
         """Whether the scheduler waits for devices of dds that the claim is allocated."""
-        return claim.waits_for(result for _, result, _ in self.pool_results(claim.allocation))
+        return claim.waits_for([result for _, result, _ in self.pool_results(claim.allocation)])
 
     def local_results(self, allocation: Allocation | None) -> list[Result]:
         """The results on devices of dds's drivers that are on their node already, in use or looked at."""
@@ -657,6 +661,10 @@ class Inventory(Room):
             for r in (allocation.results if allocation is not None else ())
             if r.driver in self._settings.drivers and not r.binding and self.model_of_pool((r.driver, r.pool)) is None
         ]
+
+    def lists(self, uuid: str, node: str) -> bool:
+        """Whether the node lists a device with this UUID."""
+        return node in [self.pools[driver, pool].node for driver, pool, _ in self.keys_of[uuid]]
 
     def face(self, key: DeviceKey) -> Face:
         """What a node's own device is a face of; an empty Face if it is unknown."""
@@ -678,10 +686,13 @@ class Inventory(Room):
         for pool in self.pools_at[node]:
             yield from (((*pool, name), traits) for name, traits in self._traits.get(pool, {}).items())
 
-    def tokens_of(self, key: DeviceKey) -> frozenset[str]:
-        """What tells of which hardware a listed device is."""
-        traits = self._traits.get(key[:2], {}).get(key[2])
-        return traits.tokens if traits is not None else frozenset()
+    def tokens_of(self, uuid: str) -> set[str]:
+        """What beside the UUID tells of which hardware the listed devices with this UUID are."""
+        found: set[str] = set()
+        for driver, pool, name in self.keys_of[uuid]:
+            found |= self._traits[driver, pool][name].tokens
+        found.discard(uuid)
+        return found
 
     def allocator(self, node: str) -> Allocator:
         """The allocator for the node's own devices; made on first use, and again when they change."""

@@ -176,13 +176,12 @@ def _note_hardware(state: State, node: str) -> None:
         resource, life = state.fleet.resources.rows[uid], state.lifecycle.devices.get(uid)
         if life is None or not resource.uuid:
             continue
-        keys = state.inventory.keys_of[resource.uuid]
-        tokens = {token for key in keys for token in state.inventory.tokens_of(key)} - {resource.uuid}
-        told = tuple(sorted([token for token in tokens if not token.startswith("counters/")])) if tokens else ()
+        tokens = state.inventory.tokens_of(resource.uuid)
+        told = tuple(sorted(token for token in tokens if not token.startswith("counters/"))) if tokens else ()
         if told:
             whole = {
                 key
-                for key in keys
+                for key in state.inventory.keys_of[resource.uuid]
                 if state.inventory.pools[key[:2]].node == node and not state.inventory.face(key).part
             }
             is_so_still = whole & set(life.forms) and tokens & set(life.hardware)
@@ -207,7 +206,9 @@ def _note_unlisted(state: State, node: str, at: int) -> None:
 
 
 def _is_unlisted(state: State, resource: FabricResource) -> bool:
-    if not resource.uuid or state.names_of(resource) or resource.state != "Online" or resource.deleting:
+    if not resource.uuid or state.inventory.lists(resource.uuid, resource.node):
+        return False
+    if resource.state != "Online" or resource.deleting or state.names_of(resource):
         return False
     model = state.settings.model(resource.model)
     pools = [

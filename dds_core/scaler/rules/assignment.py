@@ -486,7 +486,7 @@ class FreeOnNode:
             for uid in state.demand.claims_in_pool[pool]:
                 allocation = state.demand.claims.rows[uid].allocation
                 for result in allocation.results if allocation is not None else ():
-                    if result.key[:2] == pool and not result.admin:
+                    if (result.driver, result.pool) == pool and not result.admin:
                         self._in_use.count(result.key, result.consumed if result.share else None)
         for _, promise in self._shares:
             self._in_use.count(promise.key, promise.consumed)

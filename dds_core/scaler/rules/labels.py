@@ -38,7 +38,7 @@ def _label(work: Work, name: str, assignments: list[Assignment]) -> bool:
         why_not = reason_against(state, node, model, at_most, assignments)
         if _set(state, node, pool_label, "true" if not why_not else "", changes) and why_not:
             reasons.append(why_not)
-        until = _closed_until(state, node, model)
+        until = _closed_until(state, node, model) if state.failing.fabric_failed else ""
         if _set(state, node, closing_label, until, changes):
             why = "fails on several nodes" if until else "does not cool down any more"
             reasons.append(f"{model.model} {why} in its fabric")
@@ -81,7 +81,7 @@ def reason_against(state: State, node: Node, model: Model, at_most: int, assignm
     cooling = state.failing.cooling.get((node.name, model.model))
     if cooling is not None:
         return f"{model.model} is cooling down after {cooling.reason}"
-    rival = conflicting_model(state, node.name, model)
+    rival = conflicting_model(state, node.name, model) if state.settings.rivals.get(model.model) else ""
     if rival:
         return f"{model.model} may not share the node with {rival}"
     top = limits_of(state, node.name, model.model)[1]
