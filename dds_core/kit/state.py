@@ -71,23 +71,19 @@ class Table(dict[K, V], Generic[K, V]):
         self._hooks += (hook,)
 
     def put(self, key: K, row: V) -> None:
-        self._replace(key, row)
+        self._change(key, self.get(key), row)
 
     def drop(self, key: K) -> None:
         if key in self:
-            self._replace(key, None)
+            self._change(key, self[key], None)
 
     def drop_where(self, which: Callable[[K], bool]) -> None:
         for key in [key for key in self if which(key)]:
-            self._replace(key, None)
+            self._change(key, self[key], None)
 
-    def _replace(self, key: K, row: V | None) -> None:
-        old = self.get(key)
-        if self._journal.on:
-            self._journal.changes.append(lambda: self._set(key, row, old))
-        self._set(key, old, row)
-
-    def _set(self, key: K, old: V | None, row: V | None) -> None:
+    def _change(self, key: K, old: V | None, row: V | None) -> None:
+        if self._journal.on:  # not while it undoes
+            self._journal.changes.append(lambda: self._change(key, row, old))
         if row is None:
             self.pop(key, None)
         else:

@@ -7,7 +7,7 @@ is folded at once, so that the next rule sees it.
 from __future__ import annotations
 
 from dds_core.kit import work as kit
-from dds_core.lifecycle import DEVICE_DETACHING, PENDING, WAITING
+from dds_core.lifecycle import ATTACHED, DEVICE_DETACHING, PENDING, WAITING
 from dds_core.scaler.events import ClaimMoved, ReservedDevice
 from dds_core.scaler.folds import apply
 from dds_core.scaler.invariants import INVARIANTS
@@ -23,7 +23,6 @@ from dds_core.scaler.rules.orders import (
     fit_surplus,
     order,
     prewarm,
-    prewarms,
     tell_refused,
     who_waited_for,
     withdraw,
@@ -107,7 +106,7 @@ def for_node(work: Work, node: str) -> None:
         assignments = [one for one in assignments if state.lifecycle.lives.rows[one.claim.uid].state in WAITING]
         # Sizes are corrected before new orders: raised to what the operator has made, lowered by orders that no claim waits for.
         requests = [state.fleet.requests.rows[uid] for uid in state.fleet.requests_at[node]]
-        if any(one.planned and one.size < len(one.planned) for one in requests):
+        if [one for one in requests if one.planned and one.size < len(one.planned)]:
             work.isolated("rules.orders.fit_surplus", fit_surplus, node)
         if state.fleet.orders:
             work.isolated("rules.orders.withdraw", withdraw, node, assignments)
@@ -129,7 +128,7 @@ def for_node(work: Work, node: str) -> None:
         if state.something_may_go(node):
             _give_back(work, node, assignments)
         # Ahead of demand last: claims that wait now come first.
-        if prewarms(state):
+        if state.policy.prewarm:
             work.isolated("rules.orders.prewarm", prewarm, node, assignments)
         # The labels tell schedulers the outcome of all that.
         if node in state.failing.cooling_at:
@@ -168,7 +167,8 @@ def _advance(work: Work, uid: str, assignment: Assignment, node: str) -> None:
     ordered, `failed` when an attach error is definite."""
     life = work.state.lifecycle.lives.rows[assignment.claim.uid]
     if assignment.complete:
-        if reserve(work, assignment, life, node) or not work.state.live:
+        reserved = reserve(work, assignment, life, node) or not work.state.live
+        if reserved and life.state != ATTACHED:
             _advanced(work, assignment, "device_ready", _ready_cause(assignment), ready_devices_of(assignment))
         return
     if assignment.undecided:

@@ -582,7 +582,8 @@ class Regathered(NamedTuple):
 
 
 class Inventory(Room):
-    """What drivers and publishers list. `regathered`: the pools of the slice that changed last."""
+    """What drivers and publishers list. `keys_of`: names by UUID; `keys_at`: by node and UUID. `regathered`: the pools of the
+    slice that changed last."""
 
     slices: Table[str, Slice]
     classes: Table[str, DeviceClass]
@@ -599,6 +600,7 @@ class Inventory(Room):
         self.pools_of_model: Index[str, PoolKey] = Index()
         self.faces: dict[DeviceKey, Face] = {}
         self.keys_of: Index[str, DeviceKey] = Index()
+        self.keys_at: Index[tuple[str, str], DeviceKey] = Index()
         self.regathered: list[Regathered] = []
         self._traits: dict[PoolKey, dict[str, Traits]] = {}
         self._allocators: dict[str, tuple[Allocator, Fits, Answers]] = {}
@@ -661,10 +663,6 @@ class Inventory(Room):
             for r in (allocation.results if allocation is not None else ())
             if r.driver in self._settings.drivers and not r.binding and self.model_of_pool((r.driver, r.pool)) is None
         ]
-
-    def lists(self, uuid: str, node: str) -> bool:
-        """Whether the node lists a device with this UUID."""
-        return node in [self.pools[driver, pool].node for driver, pool, _ in self.keys_of[uuid]]
 
     def face(self, key: DeviceKey) -> Face:
         """What a node's own device is a face of; an empty Face if it is unknown."""
@@ -774,11 +772,13 @@ class Inventory(Room):
             self._traits.pop(key, None)
         faces = faces_of(new, traits)
         uuids: set[str] = set()
+        node, last = (pool.node if pool is not None else "" for pool in (after, before))
         for name, device in old.items():
             full = (*key, name)
-            if new.get(name) is not device or faces[name] != self.faces[full]:
+            if node != last or new.get(name) is not device or faces[name] != self.faces[full]:
                 for uuid in self.faces.pop(full).uuids:
                     self.keys_of.discard(uuid, full)
+                    self.keys_at.discard((last, uuid), full)
                     uuids.add(uuid)
         for name, face in faces.items():
             full = (*key, name)
@@ -786,6 +786,7 @@ class Inventory(Room):
                 self.faces[full] = face
                 for uuid in face.uuids:
                     self.keys_of.add(uuid, full)
+                    self.keys_at.add((node, uuid), full)
                     uuids.add(uuid)
         held = any((*key, name) in self._demand.holders for name in old.keys() ^ new.keys())
         return Regathered(key, before, after, True, uuids, held, old != new)
@@ -797,6 +798,7 @@ class Inventory(Room):
         self.faces.clear()
         self._traits.clear()
         self.keys_of.clear()
+        self.keys_at.clear()
         self._allocators.clear()
         self.pools_at.clear()
         self.pools_of_model.clear()

@@ -60,9 +60,8 @@ class State(Rooms):
     def names_of(self, resource: FabricResource) -> set[DeviceKey]:
         """The names in slices under which claims can have the device on its node; none while no slice lists it there. While its
         UUID is not listed, those of its hardware in another form, such as one for a virtual machine."""
-        keys = self.inventory.keys_of[resource.uuid] if resource.uuid else ()
-        here = {key for key in keys if self.inventory.pools[key[:2]].node in ("", resource.node)}
-        return here or self._forms_of(resource)
+        here = self.inventory.keys_at.get((resource.node, resource.uuid), ()) if resource.uuid else ()
+        return set(here) or self._forms_of(resource)
 
     def _forms_of(self, resource: FabricResource) -> set[DeviceKey]:
         life = self.lifecycle.devices.get(resource.uid)

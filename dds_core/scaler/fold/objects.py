@@ -194,7 +194,7 @@ def _note_unlisted(state: State, node: str, at: int) -> None:
     """Note since when attached devices of the node are in no slice, although all pools of their driver there are complete."""
     for uid in state.fleet.resources_at[node] if node else ():
         resource, known = state.fleet.resources.rows[uid], uid in state.health.unlisted
-        is_so = _is_unlisted(state, resource)
+        is_so = (node, resource.uuid) not in state.inventory.keys_at and _is_unlisted(state, resource)
         if is_so and not known:
             state.health.unlisted.put(uid, at)
         elif is_so:
@@ -206,9 +206,7 @@ def _note_unlisted(state: State, node: str, at: int) -> None:
 
 
 def _is_unlisted(state: State, resource: FabricResource) -> bool:
-    if not resource.uuid or state.inventory.lists(resource.uuid, resource.node):
-        return False
-    if resource.state != "Online" or resource.deleting or state.names_of(resource):
+    if not resource.uuid or state.names_of(resource) or resource.state != "Online" or resource.deleting:
         return False
     model = state.settings.model(resource.model)
     pools = [

@@ -228,8 +228,9 @@ def _assign_the_rest(state: State, node: str, supplies: dict[str, Supply], curre
         supply = supplies.get(model.model)
         if supply is None:
             supply = supplies[model.model] = Supply(state, node, model)
-        twice = result.key in seen and not result.share
-        seen.add(result.key)
+        key = result.key
+        twice = key in seen and not result.share
+        seen.add(key)
         if place not in there and not twice and not result.admin:
             _assign_unit(current, supply, model.model, result, promises.get(place, ""))
 
@@ -252,7 +253,7 @@ def _assign_unit(current: Assignment, supply: Supply, model: str, result: Result
 def waiting_claims(state: State, node: str) -> list[Claim]:
     """The claims whose current attempt waits for pool devices on `node`, in the order in which they are served."""
     found = []
-    for uid in {*state.lifecycle.waiting_at[node], *state.demand.claims_on[""]}:
+    for uid in {*state.lifecycle.waiting_at[node], *state.demand.claims_on.get("", ())}:
         claim, life = state.demand.claims.get(uid), state.lifecycle.lives.get(uid)
         if claim is None or life is None or life.state not in WAITING or life.allocation is None:
             continue

@@ -60,7 +60,7 @@ def _next_attempt_due(state: State, life: DeviceLife) -> int:
     several requests, a device of this model may have come while another model was late."""
     failures = (
         (state.demand.claims.get(claim), state.failing.failures.rows[claim])
-        for claim in state.failing.failed_at[life.node]
+        for claim in state.failing.failed_at.get(life.node, ())
     )
     late = (
         one.since
