@@ -23,6 +23,7 @@ from dds_core.scaler.rules.orders import (
     fit_surplus,
     order,
     prewarm,
+    prewarms,
     tell_refused,
     who_waited_for,
     withdraw,
@@ -128,7 +129,7 @@ def for_node(work: Work, node: str) -> None:
         if state.something_may_go(node):
             _give_back(work, node, assignments)
         # Ahead of demand last: claims that wait now come first.
-        if state.policy.prewarm:
+        if prewarms(state):
             work.isolated("rules.orders.prewarm", prewarm, node, assignments)
         # The labels tell schedulers the outcome of all that.
         if node in state.failing.cooling_at:

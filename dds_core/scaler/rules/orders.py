@@ -516,6 +516,10 @@ def ask(work: Work, cell: CellRequests, reason: str, claims: tuple[str, ...] = (
     )
 
 
+def prewarms(state: State) -> bool:
+    return state.policy.prewarm
+
+
 def prewarm(work: Work, node: str, assignments: list[Assignment]) -> None:
     """Order ahead of demand, one device at a time, up to the minimum of each cell. Not where another's request is in the way, nor
     for a model that claims wait for."""
