@@ -193,3 +193,16 @@ def test_a_built_in_device_is_used_as_before() -> None:
     world.plug("node0", "built-in", "GPU-built-in")
     world.waits("train", "node0", *pool_results(0))
     assert world.only(e.Reserved).promises[0].uuid == "GPU-built-in"
+
+
+def test_a_slice_that_moves_to_another_node_takes_the_names_of_its_devices_along() -> None:
+    """Its devices are the same objects: their names are indexed by node, and only the node has changed."""
+    world = one_node("attach")
+    world.node("node1")
+    uuid = world.online("res", "node0")
+    state = world.state
+    (own,) = [one for one in state.inventory.slices.rows.values() if one.node == "node0"]
+    assert state.names_of(world.get(FabricResource, "res")) == {(own.driver, own.pool, f"gpu-{uuid}")}
+    world.update(own, node="node1")
+    assert state.names_of(world.get(FabricResource, "res")) == set()
+    assert state.inventory.keys_at.keys() == {("node1", uuid)}
