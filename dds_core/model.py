@@ -30,6 +30,10 @@ OWNER_LABEL = "app.kubernetes.io/managed-by"
 OWNER = "dds"
 """Label of the objects that dds makes."""
 
+PROBE = "dds-probe"
+"""Name of the claim that shows whether a guard is in force, and the class that it and every hold of dds request: a DeviceClass
+that does not exist."""
+
 PUBLISHER = "dds-publisher"
 """Value of that label on the slices of the publisher."""
 
@@ -263,6 +267,11 @@ class Claim(Record, frozen=True):
     @property
     def path(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def ours(self) -> bool:
+        """Whether dds itself made it: a hold, or the probe. No pod waits for such a claim, and readers are told of none."""
+        return bool(self.hold) or any(one.device_class == PROBE for ask in self.requests for one in ask.alternatives)
 
     @property
     def known(self) -> bool:

@@ -104,7 +104,7 @@ def queues(state: State, rows: Sequence[Unallocated]) -> list[Queue]:
 def _waiting(state: State) -> Iterator[tuple[int, Claim, Pod]]:
     """(since, claim, pod) of each claim without an allocation that a pod waits with, whatever it asks for."""
     for claim in state.demand.claims.rows.values():
-        if claim.allocation is not None or claim.deleting or claim.hold or not claim.known:
+        if claim.allocation is not None or claim.deleting or claim.ours or not claim.known:
             continue
         life = state.lifecycle.lives.get(claim.uid)
         if life is not None and life.state not in (RELEASED, FAILED, CLAIM_DETACHING):
@@ -118,7 +118,7 @@ def _held(state: State) -> dict[str, Counter[str]]:
     """For each model the claims that have devices of it, with their number."""
     found: dict[str, Counter[str]] = {}
     for claim in state.demand.claims.rows.values():
-        for result in claim.allocation.results if claim.allocation is not None else ():
+        for result in claim.allocation.results if claim.allocation is not None and not claim.ours else ():
             model = state.inventory.model_of_result(result) if not result.admin else None
             if model is not None:
                 found.setdefault(model.model, Counter())[claim.path] += 1

@@ -12,12 +12,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from dds_adapters.kubernetes.watch.watch_spec import DRA
+from dds_core.model import PROBE as PROBE
 
 NAME = "dds-guard"
 """Of the policy and of its binding."""
 CONFIG_MAP = "dds-guards"
-PROBE = "dds-probe"
-"""Of the claim, and of the DeviceClass that it requests, which does not exist."""
 ADMISSION = "admissionregistration.k8s.io/v1"
 Object = dict[str, Any]
 

@@ -130,7 +130,7 @@ class History:
     def _claim(self, before: Claim | None, claim: Claim | None, at: int) -> None:
         seen = claim if claim is not None else before
         assert seen is not None
-        if seen.hold:
+        if seen.ours:
             return
         name = (seen.namespace, seen.name)
         history = self.claims.get(seen.uid)

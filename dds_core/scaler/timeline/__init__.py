@@ -124,7 +124,7 @@ def _on_node(node: str, known: Known) -> str:
     here: dict[str, list[str]] = {"claim": [], "device": []}
     for uid, row in known.objects.items():
         match row:
-            case Claim(allocation=Allocation() as allocation) if allocation.node == node and not row.hold:
+            case Claim(allocation=Allocation() as allocation) if allocation.node == node and not row.ours:
                 kind = "claim"
             case FabricResource() if row.node == node:
                 kind = "device"
