@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from dds_core.events import Event
 from dds_core.lifecycle import ATTACHING, GONE, IDLE, PENDING, REQUESTED
-from dds_core.model import NO_NODE_FITS, Allocation, Claim, DeviceKey, FabricResource, Pod
+from dds_core.model import NO_NODE_FITS, Allocation, Claim, DeviceKey, FabricResource, Pod, Slice
 from dds_core.scaler import events as e
 from dds_core.scaler.history.claims import DRIVER, FABRIC, ORDER, ClaimHistory, Coming
 from dds_core.scaler.history.devices import DeviceHistory
-from dds_core.scaler.model import ClaimLife
+from dds_core.scaler.history.stock import Stock
+from dds_core.scaler.model import ClaimLife, PoolKey, model_of_pool
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State, load
 from dds_core.scaler.timeline.words import Known
@@ -32,7 +33,7 @@ class Alert(NamedTuple):
 
 
 class History:
-    """The claims and devices of a log by uid, ended ones included, and its alerts. Begins empty, or at the log's first
+    """The claims and devices of a log by uid, ended ones included, its alerts and its pools. Begins empty, or at the log's first
     checkpoint. `first`, `now`: instants of the first and the newest moment; use is counted from `first`, which may be set.
     `synced`: the process has listed everything since its start; `stale`: the resources that it cannot watch now."""
 
@@ -41,6 +42,7 @@ class History:
         self.claims: dict[str, ClaimHistory] = {}
         self.devices: dict[str, DeviceHistory] = {}
         self.alerts: list[Alert] = []
+        self.stock = Stock()
         self.first = self.now = 0
         self.synced, self.stale = False, set[str]()
         self._known = known if known is not None else Known()
@@ -86,6 +88,11 @@ class History:
         """The fabric that a node's label names, "" for none."""
         return self._known.fabric_of(node)
 
+    def pool_name(self, pool: PoolKey) -> str:
+        """Model and fabric of a publisher's pool; "" for a pool of others, and while the ConfigMap is unknown."""
+        model = model_of_pool(self._known.config, *pool)
+        return f"{model.model}, fabric {pool[1].rpartition('-fabric')[2]}" if model is not None else ""
+
     def forget(self, claims: Iterable[str], devices: Iterable[str], most: int, before: int) -> None:
         """Drop these ended claims and devices (uids), all alerts but the newest `most`, and of all others the spans and attempts
         that ended before an instant, except the last of each."""
@@ -105,6 +112,7 @@ class History:
             if self._with_uuid.get(gone.uuid) == uid:
                 del self._with_uuid[gone.uuid]
         del self.alerts[:-most]
+        self.stock.cut(before)
         self._known.forget(most * _NAMES)
 
     # -- objects -------------------------------------------------------------------------------------------------------
@@ -126,6 +134,8 @@ class History:
                 self._pod(before, pod, at, gone=now is None)
             case FabricResource() as resource:
                 self._resource(resource, at)
+            case Slice():
+                self.stock.listed(before, now, at)
 
     def _claim(self, before: Claim | None, claim: Claim | None, at: int) -> None:
         seen = claim if claim is not None else before
@@ -154,7 +164,10 @@ class History:
             self._holders[key].discard(uid)
             if not self._holders[key]:
                 del self._holders[key]
+                self.stock.held(key, taken=False, at=at)
         for key in new - old:
+            if key not in self._holders:
+                self.stock.held(key, taken=True, at=at)
             self._holders[key].add(uid)
         for key in old ^ new:
             device = self._device_of.get(key) or self._with_uuid.get(self._known.uuid_at.get(key, ""))
@@ -300,6 +313,8 @@ class History:
                 self._resource(resource, at)
                 if device.key is not None:
                     self._faces(uid, device.key)
+        for row in state.inventory.slices.rows.values():
+            self.stock.listed(None, row, at)
         for claim in state.demand.claims.rows.values():
             self._claim(None, claim, at)
         for uid, history in self.claims.items():
