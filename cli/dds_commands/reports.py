@@ -62,7 +62,7 @@ def report(
         told = (lambda _: kept) if kept is not None else (lambda label: progress(source.told(), None, label))
         first, last = period(source.span, since, at, until)
         made = report_of(told, source.label, source.log_name, first, last)
-        made["summary"] += _of_servers(opened, source, first, last)
+        made["summary"]["notes"] += _of_servers(opened, source, first, last)
         if beside is not None:
             other = opened.source((beside,), None, None)
             require(other, SCALER, "give a scaler's")
@@ -72,7 +72,7 @@ def report(
         if form == "json":
             show_json(made)
         else:
-            _show_page(document(f"{made['log']}: report", msgspec.json.encode(made)))
+            _show_page(document(f"{made['log']}: report", made))
 
 
 def _of_servers(opened: Opened, source: Recording | Log, first: Place, last: Place) -> list[str]:
@@ -104,13 +104,13 @@ def report_of(
     about = data.subjects(history, since)
     # End where the first pass ended: the log may have grown.
     entries = timelines(cut(told("telling"), last.at, read), about, data.lives(history, about))
-    meta = {"dds": __version__, "log": log, "summary": overview(history, since)}
+    meta = {"dds": __version__, "log": log, "summary": overview(history, since).data}
     return data.report(history, about, entries, meta, since, origin)
 
 
 def beside_of(other: dict[str, Any], called: str) -> dict[str, Any]:
     """The part of a page's data that its curves need."""
-    return {**other, "alerts": [], "accounts": [], "summary": [], "log": called}
+    return {**other, "alerts": [], "accounts": [], "summary": {}, "log": called}
 
 
 def _show_page(page: str) -> None:

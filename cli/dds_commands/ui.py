@@ -135,7 +135,7 @@ def _still(shown: Shown) -> str | None:
             return None
         moments = list(source.told())
         made = report_of(lambda _: moments, source.label, source.log_name, Place(), Place())
-        return page.document(f"{source.log_name}: report", msgspec.json.encode(made))
+        return page.document(f"{source.log_name}: report", made)
 
 
 def serving(shown: Shown, ends: ExitStack, still: str | None) -> Server:

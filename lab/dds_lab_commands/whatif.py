@@ -132,8 +132,6 @@ def _swept(model: Fitted, base: Candidate, grid: Grid, asked: Asked, executor: E
 
 def _write_page(path: str, model: Fitted, first: Candidate, last: Candidate) -> None:
     """Write a report of a run under the last policy, with the curves of one under the first policy. Raises InputError."""
-    import msgspec
-
     from dds_adapters.web.page import document
     from dds_commands.parameters import Place
     from dds_commands.reports import beside_of, report_of
@@ -147,7 +145,7 @@ def _write_page(path: str, model: Fitted, first: Candidate, last: Candidate) -> 
 
     made = {**page_of(last), "beside": beside_of(page_of(first), first.name)}
     try:
-        Path(path).write_text(document(f"{last.name} and {first.name}", msgspec.json.encode(made)), encoding="utf-8")
+        Path(path).write_text(document(f"{last.name} and {first.name}", made), encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", where=path, fix="name another file") from None
     note(f"page: {path}")

@@ -43,9 +43,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_opens_without_an_error_or_a_request(window: Browser, pages: Path, name: str) -> None:
     page = Page(window, pages / f"{name}.html")
     data = json.loads(fine("report", str(RECORDINGS / f"{name}.jsonl.gz"), "--json"))
-    assert page.texts("#sentences li") == data["summary"]
+    summary = data["summary"]
+    assert page.texts("#tiles dd:not(.note)") == [one["value"] for one in summary["tiles"]]
+    assert len(page.texts("#causes li")) == len(summary["causes"]) and page.texts("#notes li") == summary["notes"]
     assert len(page.rows()) == len(data["claims"])
-    for tab in ("claims", "devices", "alerts", "waits"):
+    for tab in ("devices", "waits", "alerts", "claims"):
         window.click(f"#tab-{tab}")
         page.ready()
         assert page(f"document.getElementById('tab-{tab}').getAttribute('aria-selected')") == "true"
@@ -53,22 +55,94 @@ def test_it_opens_without_an_error_or_a_request(window: Browser, pages: Path, na
     assert page.asked() == []
 
 
+def test_the_summary_needs_no_script(window: Browser, pages: Path) -> None:
+    window.devtools("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        Page(window, pages / "node_limit.html", wait=False)
+        root = window.devtools("DOM.getDocument")["root"]["nodeId"]
+
+        def text(selector: str) -> str:
+            found = window.devtools("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+            return str(window.devtools("DOM.getOuterHTML", nodeId=found)["outerHTML"])
+
+        def is_shown(selector: str) -> bool:
+            found = window.devtools("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+            window.devtools("CSS.enable")
+            style = window.devtools("CSS.getComputedStyleForNode", nodeId=found)["computedStyle"]
+            return {one["name"]: one["value"] for one in style}["display"] != "none"
+
+        assert "19 of 24" in text("#tiles") and "18 × NodeLimit" in text("#notes") and "retry" in text("#causes")
+        assert "2026-11-21 02:18:03 to 02:19:49 UTC" in text("#span")
+        assert is_shown("#summary") and is_shown("#tiles")
+        assert not any(is_shown(one) for one in ("#board", "aside", "#search", "#theme")), "nothing that does nothing"
+    finally:
+        window.devtools("Emulation.setScriptExecutionDisabled", value=False)
+
+
 def test_what_it_draws_is_there(window: Browser, pages: Path) -> None:
-    """Bars stand where and in the colour that the data say."""
-    page = Page(window, pages / "node_limit.html", "#tab=claims")
-    pixel = """(() => {
+    """Bars stand where and in the colour that the data say; some are hatched."""
+    page = Page(window, pages / "node_limit.html")
+    pixels = """(() => {
       const claim = dds.rows.rows[0].thing, place = dds.rows.place, ratio = devicePixelRatio;
       const context = dds.rows.canvas.getContext('2d');
       return claim.spans.filter((span) => dds.model.end(span) - span.since > 1500).map((span) => {
         const x = place.x((span.since + dds.model.end(span)) / 2);
-        const [r, g, b] = context.getImageData(Math.round(x * ratio), Math.round(12 * ratio), 1, 1).data;
-        return [`rgb(${r}, ${g}, ${b})`, dds.palette().stages[span.stage]];
+        const found = [0, 1, 2, 3, 4].map((n) => context.getImageData(Math.round((x - 2 + n) * ratio), Math.round(12 * ratio), 1, 1).data);
+        return [found.map(([r, g, b]) => `rgb(${r}, ${g}, ${b})`), dds.palette().stages[span.stage], dds.model.stageName(span.stage)];
       });
     })()"""
-    found = page(pixel)
-    assert len(found) > 5 and all(drawn == meant for drawn, meant in found)
+    found = page(pixels)
+    assert len(found) > 5 and all(meant in drawn for drawn, meant, _ in found)
+    hatched = {stage: len(set(drawn)) > 1 for drawn, _, stage in found}
+    assert hatched["retry"] and not hatched["hand-over"]
     used = page("dds.curves[1].plot.data[2].reduce((most, one) => Math.max(most, one), 0)")
     assert used == 2, "two devices were in use at once"
+
+
+def test_the_stock_of_each_pool_is_a_curve(window: Browser, pages: Path) -> None:
+    page = Page(window, pages / "burst.html")
+    data = json.loads(fine("report", str(RECORDINGS / "burst.jsonl.gz"), "--json"))
+    last, least = {}, {}
+    for _, pool, free in data["stock"]:
+        name = data["strings"][pool]
+        last[name], least[name] = free, min(free, least.get(name, free))
+    assert set(last) == {"A100 40G, fabric 1", "H100 80G, fabric 1"} and min(least.values()) == 0
+    assert page("Object.fromEntries(dds.curves[2].series.map((one) => [one.name, one.low]))") == least
+    drawn = "Object.fromEntries(dds.curves[2].plot.data.slice(1).map((list, n) => [dds.curves[2].plot.series[n + 1].label, list"
+    assert page(f"{drawn}.reduce((low, one) => one === null ? low : Math.min(low, one), 99)]))") == least, (
+        "an empty pool is seen"
+    )
+    window.run("dds.scrub(dds.model.now)")
+    assert sorted(page.ready().texts("#picture li:has(b)")) == sorted(f"{free} {name}" for name, free in last.items())
+    assert f"{next(iter(least))}, at least" in page(
+        "document.getElementById('curves-pools').getAttribute('aria-label')"
+    )
+
+
+def test_a_view_has_one_axis(window: Browser, pages: Path) -> None:
+    """Durations have a ruler at the top, and nothing beside them that goes by the clock."""
+    page, shown = Page(window, pages / "burst.html"), "(id) => document.getElementById(id).offsetParent !== null"
+    parts = ["curves", "scrubber", "zoom", "cutting", "within"]
+    assert page(f"{parts}.every({shown}) && !['ruler'].some({shown})")
+    window.click("#tab-waits")
+    assert page.ready()(f"!{parts}.some({shown}) && ['ruler'].every({shown})")
+    assert page("document.getElementById('line').hidden")
+    top, rows = (
+        page(f"document.getElementById('{one}').getBoundingClientRect().{side}")
+        for one, side in (("ruler", "bottom"), ("rows", "top"))
+    )
+    assert top == rows
+    ink = "[...document.querySelector('#ruler canvas').getContext('2d').getImageData(0, 0, 300, 29).data].some((one) => one)"
+    assert page(ink)
+
+
+def test_names_are_cut_in_the_middle(window: Browser, pages: Path) -> None:
+    page = Page(window, pages / "burst.html", "#tab=devices")
+    name = "document.querySelector('.row.device .name')"
+    assert page(f"{name}.textContent") == page("dds.rows.rows[1].text") == page(f"{name}.title")
+    tail = page(f"{name}.lastChild.textContent")
+    assert len(tail) == 9 and page("dds.rows.rows[1].text").endswith(tail)
+    assert page(f"{name}.firstChild.scrollWidth > {name}.firstChild.clientWidth"), "what lies before its end is cut"
 
 
 def test_the_curves_of_another_source_are_under_its_own(window: Browser, tmp_path: Path) -> None:
@@ -76,8 +150,9 @@ def test_the_curves_of_another_source_are_under_its_own(window: Browser, tmp_pat
     fine("report", burst, "--beside", other, "-o", str(tmp_path / "two.html"))
     page = Page(window, tmp_path / "two.html")
     most = "dds.curves[1].plot.data.slice(1).map((list) => list.reduce((most, one) => Math.max(most, one), 0))"
-    alone = Page(window, tmp_path / "two.html")("dds.model.curves().peaks.slice(1)")
-    beside = page("dds.model.beside.curves().peaks.slice(1)")
+    alone, beside = (
+        page(f"{one}.curves('devices').map((one) => one.peak)") for one in ("dds.model", "dds.model.beside")
+    )
     assert page(most) == [*alone, *beside] and alone != beside
     assert page("dds.curves[1].plot.series.slice(4).map((one) => one.label)") == [
         f"{name}, {other}" for name in ("devices, all states", "in use", "idle")
@@ -88,13 +163,13 @@ def test_the_curves_of_another_source_are_under_its_own(window: Browser, tmp_pat
 
 def test_the_scrubber_shows_the_picture_at_an_instant(window: Browser, pages: Path) -> None:
     page = Page(window, pages / "burst.html")
-    before = page.texts("#picture li")
+    before = page.texts("#picture li:not(:has(b))")
     window.drag(page.place("#scrubber", 0.5), page.place("#scrubber", 0.6))
     page.ready()
     at = page("dds.instant")
     x = page.place("#scrubber", 0.6)[0]
     assert abs(page(f"dds.axis.instant(dds.placeAt({x}))") - at) < 500
-    shown = page.texts("#picture li")
+    shown = page.texts("#picture li:not(:has(b))")
     expected = page(f"""(() => {{ const found = new Map();
       for (const one of [...dds.model.claims, ...dds.model.devices]) for (const span of one.spans)
         if (span.since <= {at} && {at} < (span.until ?? Infinity)) {{
@@ -205,7 +280,7 @@ def test_a_click_opens_a_timeline_and_links_lead_on(window: Browser, pages: Path
 
 
 def test_search_and_order(window: Browser, pages: Path) -> None:
-    page = Page(window, pages / "burst.html")
+    page = Page(window, pages / "burst.html", "#tab=waits")
     waits = page("dds.rows.rows.map((row) => dds.model.waited(row.thing))")
     assert len(waits) == 40 and waits == sorted(waits, reverse=True)
     window.run("document.body.focus()")
@@ -232,21 +307,49 @@ def test_search_and_order(window: Browser, pages: Path) -> None:
     assert page.ready().rows() == [] and page.texts("#none") == ["nothing matches nothing such"]
 
 
+def test_search_finds_models_and_causes_in_every_view(window: Browser, pages: Path, tmp_path: Path) -> None:
+    data = json.loads(fine("report", str(RECORDINGS / "node_limit.jsonl.gz"), "--json"))
+    text = len(data["strings"])
+    data["strings"] += ["default/job-2", "NoProgress", "nothing has come", "node0001", "Other", "another story"]
+    data["alerts"] = [[9000, text, text + 1, text + 2], [9500, text + 3, text + 4, text + 5]]
+    file = tmp_path / "alerts.html"
+    file.write_text(document("alerts", data), encoding="utf-8")
+    page = Page(window, file)
+
+    def found(tab: str, search: str) -> int:
+        window.run(
+            "dds.change({tab: arguments[0]}); const s = document.getElementById('search'); s.value = arguments[1];"
+            "s.dispatchEvent(new Event('input'))",
+            *(tab, search),
+        )
+        page.ready()
+        return page("document.querySelectorAll('#alerts tbody tr').length") if tab == "alerts" else len(page.rows())
+
+    for tab, whole in (("claims", 3), ("waits", 3), ("devices", 6), ("alerts", 2)):
+        assert found(tab, "") == whole
+        assert found(tab, "a100") == (1 if tab == "alerts" else whole), "a model"
+        assert 0 < found(tab, "nodelimit") <= whole, "a cause"
+        assert found(tab, "nothing-such") == 0
+    assert found("claims", "hand-over") == 2 and found("claims", "nodelimit a100 node0001 job-2") == 1
+    window.click("#tab-alerts")
+    assert "nothing matches" not in page.ready().texts("#alerts")[0]
+
+
 def test_it_can_be_used_by_keyboard_alone(window: Browser, pages: Path) -> None:
     page = Page(window, pages / "node_limit.html")
     focused, seen = "document.activeElement.id || document.activeElement.tagName", []
-    for _ in range(20):
+    for _ in range(24):
         window.type("Tab")
         seen.append(page(focused))
     order = [
         one
         for one in seen
-        if one in ("search", "theme", "tab-waits", "sort", "gaps", "out", "scrubber", "rows", "picture")
+        if one in ("search", "theme", "tab-claims", "sort", "gaps", "out", "scrubber", "rows", "picture")
     ]
-    assert order[:9] == ["search", "theme", "tab-waits", "sort", "gaps", "out", "scrubber", "rows", "picture"]
-    window.run("document.getElementById('tab-waits').focus()")
-    window.type("Right")
-    assert page.ready()(focused) == "tab-claims" and page("dds.state.tab") == "claims"
+    assert order[:9] == ["search", "theme", "tab-claims", "sort", "gaps", "out", "scrubber", "rows", "picture"]
+    window.run("document.getElementById('tab-claims').focus()")
+    window.type("Right", "Right")
+    assert page.ready()(focused) == "tab-waits" and page("dds.state.tab") == "waits"
     window.run("document.getElementById('rows').focus()")
     assert page("getComputedStyle(document.activeElement).outlineStyle") == "solid", "focus can be seen"
     window.type("Down")
@@ -319,7 +422,7 @@ def test_hostile_names_are_harmless(window: Browser, tmp_path: Path, name: str) 
     window.press(*page.place("#rows canvas", 0.2, 0.02))
     shown = re.sub("[\u200b-\u2069]", lambda found: f"\\u{ord(found[0]):04x}", name)
     assert shown in page.ready().texts("#detail h2")[0], "nothing in it turns around what follows"
-    assert any(shown in text for text in page.texts("#sentences li"))
+    assert any(shown in text for text in page.texts("#told"))
     window.click("#facts")
     window.drag(page.place("#rows canvas", 0.2, 0.02), page.place("#rows canvas", 0.21, 0.02))
     window.run("window.dispatchEvent(new Event('beforeprint')); window.dispatchEvent(new Event('afterprint'))")
@@ -335,11 +438,11 @@ def test_a_patch_changes_what_is_seen(window: Browser, pages: Path) -> None:
     window.press(*page.place("#rows canvas", 0.2, 0.02))
     before = page.ready()("dds.model.strings.length")
     window.run("""const n = dds.model.strings.length, now = dds.model.now + 60000;
-      dds.take({ now, strings: ["uid-new", "team/new", "waiting"], summary: ["one more"], devices: [],
+      dds.take({ now, strings: ["uid-new", "team/new", "waiting"], devices: [],
         claims: [[3, n, n + 1, [n + 1], n + 2, 0, now - 50000, null, [0, now - 50000, null, 0], []]], accounts: [],
         alerts: [[now, n + 1, n + 2, n + 1]] });""")
     assert page.ready().rows()[0:3] == ["default/job-2", "default/job-1", "team/new"]
-    assert page.texts("#sentences li") == ["one more"] and page.texts("#tab-alerts") == ["Alerts (1)"]
+    assert page.texts("#tab-alerts") == ["Alerts (1)"]
     assert page.seen() == pytest.approx([1000, 20000]) and page.texts("#detail h2") == ["claim default/job-2"]
     assert page("dds.model.strings.length") == before + 3
     assert page.said() == []
@@ -349,7 +452,7 @@ def test_ten_thousand_claims_stay_smooth(window: Browser, tmp_path: Path) -> Non
     """The bounds leave room for a machine that does something else besides."""
     data = many(json.loads(fine("report", str(RECORDINGS / "burst.jsonl.gz"), "--json")), 250)
     file = tmp_path / "many.html"
-    file.write_text(document("many", json.dumps(data).encode()), encoding="utf-8")
+    file.write_text(document("many", data), encoding="utf-8")
     page = Page(window, file, "#tab=claims")
     assert len(page.rows()) == 10_000
     assert page("performance.getEntriesByName('first-contentful-paint')[0].startTime") < 1000
@@ -402,7 +505,7 @@ def test_a_file_that_was_cut_off_says_so(window: Browser, pages: Path, tmp_path:
 def test_axe_finds_no_serious_problem(window: Browser, pages: Path) -> None:
     source = axe()
     for dark in (False, True):
-        for fragment in ("", "#tab=claims&sel=node:node0000", "#tab=devices", "#tab=alerts"):
+        for fragment in ("", "#tab=claims&sel=node:node0000", "#tab=devices", "#tab=waits", "#tab=alerts"):
             page = Page(window, pages / "node_limit.html", fragment)
             window.dark(dark)
             page.ready()

@@ -90,8 +90,8 @@ def test_what_it_cannot_tell_is_said(log: str, command: tuple[str, ...], said: s
 
 def test_a_report_of_the_scalers_log_says_what_became_of_servers(tmp_path: Path, yard: Yard) -> None:
     path = log_of(FIRST_ATTACH, tmp_path, "--name", "lab/scaler")
-    before = json.loads(fine("report", path, "--json"))["summary"]
+    before = json.loads(fine("report", path, "--json"))["summary"]["notes"]
     write(path, yard)
-    after = json.loads(fine("report", path, "--json"))["summary"]
+    after = json.loads(fine("report", path, "--json"))["summary"]["notes"]
     assert after[: len(before)] == before
     assert any(line.startswith("Servers: 1 ordered, 1 of them failed (1 NoPower)") for line in after)

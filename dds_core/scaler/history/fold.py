@@ -88,6 +88,11 @@ class History:
         """The fabric that a node's label names, "" for none."""
         return self._known.fabric_of(node)
 
+    @property
+    def knows_pools(self) -> bool:
+        """Whether the ConfigMap is known, which says whose pools are dds's."""
+        return bool(self._known.config.models)
+
     def pool_name(self, pool: PoolKey) -> str:
         """Model and fabric of a publisher's pool; "" for a pool of others, and while the ConfigMap is unknown."""
         model = model_of_pool(self._known.config, *pool)

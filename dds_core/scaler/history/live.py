@@ -14,6 +14,8 @@ KEEP = 2_000
 """So many ended claims, ended devices, and alerts are kept, each."""
 _MANY = 20
 """Spans of one claim or device; more of them count like things that have ended."""
+_STOCKED = 5
+"""So many changes of the stock of pools are kept for each ended claim: a claim takes a device and gives it back."""
 _SUMMARY_EVERY = 2_000_000
 """Microseconds of the log's time between summaries; a summary looks at everything."""
 
@@ -34,7 +36,9 @@ class Live:
         self._settled: dict[str, tuple[int, str]] = {}
         self._alerted = 0
         self._alerts: list[Row] = []
-        self._summary: list[str] = []
+        self._stocked = 0
+        self._stock: list[Row] = []
+        self._summary: dict[str, Any] = {}
         self._summed_up = 0
 
     def news(self, now: int = 0) -> dict[str, Any]:
@@ -54,7 +58,7 @@ class Live:
     def whole(self) -> dict[str, Any]:
         """Everything sent so far, for a page that begins."""
         rows = {name: list(rows.values()) for name, rows in self._rows.items()}
-        told = {"strings": self._page.strings, **rows, "alerts": self._alerts, "accounts": []}
+        told = {"strings": self._page.strings, **rows, "alerts": self._alerts, "stock": self._stock, "accounts": []}
         return {**self._page.beginning(self._meta), **self._always(), **told, "live": True, "untold": 0}
 
     def account(self, subject: Subject, entries: Iterable[Entry]) -> dict[str, Any]:
@@ -86,12 +90,14 @@ class Live:
     def _changed(self) -> dict[str, Any]:
         history = self.history
         if history.first and history.now >= self._summed_up + _SUMMARY_EVERY:
-            self._summary, self._summed_up = overview(history, self.since), history.now
+            self._summary, self._summed_up = overview(history, self.since).data, history.now
         claims = [one for one in history.claims.values() if self._moves(one.uid, one.ended, one.state)]
         devices = [one for one in history.devices.values() if self._moves(one.uid, one.gone, one.life)]
-        patch = self._page.patch(history, claims, devices, history.alerts[self._alerted :])
-        self._alerted = len(history.alerts)
+        stock = history.stock.changes[self._stocked :] if history.knows_pools else []
+        patch = self._page.patch(history, claims, devices, history.alerts[self._alerted :], stock)
+        self._alerted, self._stocked = len(history.alerts), self._stocked + len(stock)
         self._alerts += patch["alerts"]
+        self._stock += patch["stock"]
         for name, told in self._rows.items():
             patch[name] = [row for row in patch[name] if told.get(row[0]) != row]
             told.update({row[0]: row for row in patch[name]})
@@ -112,10 +118,12 @@ class Live:
         spans = [span.until for one in history.claims.values() if len(one.spans) > _MANY for span in one.spans[:-1]]
         spans += [span.until for one in history.devices.values() if len(one.spans) > _MANY for span in one.spans[:-1]]
         spans.sort()
-        if max(len(claims), len(devices), len(history.alerts), len(spans)) <= most + most // 4:
+        stock = [one.at for one in history.stock.changes]
+        many = max(len(claims), len(devices), len(history.alerts), len(spans), len(stock) // _STOCKED)
+        if many <= most + most // 4:
             return False
         claims, devices = claims[:-most], devices[:-most]
         ends = [*(at for at, _ in claims), *(at for at, _ in devices), *(one.at for one in history.alerts[:-most])]
-        self._since = max(self._since, *ends, *spans[:-most])
+        self._since = max(self._since, *ends, *spans[:-most], *stock[: -most * _STOCKED])
         history.forget((uid for _, uid in claims), (uid for _, uid in devices), most, self._since)
         return True

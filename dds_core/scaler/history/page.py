@@ -10,6 +10,7 @@ place in `strings`, to which each patch adds.
     device    [number, uid, name, resource, node, model, fabric, first, gone, spans]
               spans: [state (its place in `states`), since, until, numbers of claims]
     alert     [at, of, reason, text]
+    stock     [at, pool, free devices from then on]
     account   [kind, what it is about, head, entries]: of a claim its number, of a device or node its name
               entries: [at, kind, name, trigger, from, to, milliseconds in `from`, cause, notes], notes: at, kind, text, and so on
 """
@@ -23,11 +24,12 @@ from dds_core.scaler.history.claims import BOUND, WHOSE, Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.fold import Alert, History
 from dds_core.scaler.history.overview import devices_since, ranked
+from dds_core.scaler.history.stock import Stocked
 from dds_core.scaler.history.words import devices_summary, summary
 from dds_core.scaler.spending import STATES
 from dds_core.timeline.telling import Entry, Subject
 
-VERSION = 1
+VERSION = 2
 STAGES = (*WHOSE, BOUND)
 
 _SUBJECTS = 300
@@ -69,20 +71,23 @@ class Page:
         claims: Iterable[ClaimHistory],
         devices: Iterable[DeviceHistory],
         alerts: Iterable[Alert] = (),
+        stock: Iterable[Stocked] = (),
         accounts: Iterable[Row] = (),
-        more: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """These claims and devices as they are now, and new alerts and accounts."""
+        """These claims and devices as they are now, and new alerts, changes of the stock of pools of dds, and accounts."""
         rows = {
             "now": self.ms(history.now),
             "claims": [self._claim(one) for one in claims],
             "devices": [self._device(one) for one in devices],
             "alerts": [[self.ms(one.at), *map(self._text, (one.of, one.reason, one.text))] for one in alerts],
+            "stock": [
+                [self.ms(at), self._text(name), free] for at, pool, free in stock if (name := history.pool_name(pool))
+            ],
             "accounts": list(accounts),
         }
         strings = list(self._strings)[self._sent :]
         self._sent = len(self._strings)
-        return {**(more or {}), "strings": strings, **rows}
+        return {"strings": strings, **rows}
 
     def account(self, subject: Subject, head: Sequence[str], entries: Iterable[Entry]) -> Row:
         """The row of a timeline."""
@@ -203,7 +208,7 @@ def report(
     page = Page(origin or history.first)
     claims, devices = ranked(history, since), devices_since(history, since)
     alerts = [one for one in history.alerts if one.at >= since]
-    first = page.patch(history, claims, devices, alerts)
+    first = page.patch(history, claims, devices, alerts, history.stock.changes)
     accounts, lines = [], 0
     for subject, told in zip(about, timelines, strict=True):
         entries = [one for one in told if one.at >= since]
@@ -211,7 +216,7 @@ def report(
         if lines > _LINES:
             break
         accounts.append(page.account(subject, head_of(subject, history), entries))
-    rest = page.patch(history, (), (), (), accounts)
+    rest = page.patch(history, (), (), accounts=accounts)
     more = {"since": page.ms(max(since, history.first)) or 0, "untold": len(_around(claims, devices)) - len(accounts)}
     return {
         **page.beginning(meta),

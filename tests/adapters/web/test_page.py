@@ -22,12 +22,12 @@ def test_what_is_vendored_is_what_was_published() -> None:
 
 
 def test_a_part_that_looks_like_a_place_stays_text() -> None:
-    made = page.document("{{data}} {{script}}", b"{}")
+    made = page.document("{{data}} {{script}}", {})
     assert made.count("{{data}} {{script}}") == 2
     assert made.count('id="data"') == 1
 
 
 def test_whom_the_page_may_ask_is_said_by_who_serves_it() -> None:
-    assert "connect-src 'none'" in page.document("x", b"{}")
+    assert "connect-src 'none'" in page.document("x", {})
     assert "connect-src 'self'" in page.live("x")
     assert "fetch(" in page.script(live=True) and "fetch(" not in page.script()

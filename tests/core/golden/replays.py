@@ -123,8 +123,14 @@ def timeline_of(name: str) -> str:
 
 
 def overview_of(name: str) -> str:
-    """The sentences of a report."""
-    return "".join(f"{line}\n" for line in overview(History().read(of_steps(replayed(name)))))
+    """The summary of a report, a line for each tile, cause and note."""
+    found = overview(History().read(of_steps(replayed(name))))
+    tiles = (f"{one.name}: {one.value}{' (!)' * one.bad}  {one.note}".rstrip() for one in found.tiles)
+    causes = (
+        f"{one.share} % {one.stage}: {one.waited}, {one.claims} claims, longest {one.longest}; {one.words}"
+        for one in found.causes
+    )
+    return "".join(f"{line}\n" for line in (*tiles, *causes, *found.notes))
 
 
 def log_of(steps: Iterable[Step], *, batch: int = 100) -> MemoryLog:

@@ -9,9 +9,15 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cache
 from html import escape
 from importlib.resources import files
+from typing import Any
+
+import msgspec
 
 _SCRIPTS = (
     "vendor/uPlot.iife.min.js",
@@ -31,15 +37,67 @@ _STYLES = ("vendor/uPlot.min.css", "page.css")
 _LICENCE = "vendor/uPlot.LICENSE"
 
 
-def document(title: str, data: bytes) -> str:
-    """The whole page, with the first patch (`dds_core.scaler.history.page`) as JSON."""
-    packed = base64.b64encode(gzip.compress(data, mtime=0)).decode()
-    return filled(title=escape(title), policy=policy(), style=style(), script=script(), data=packed)
+def document(title: str, data: Mapping[str, Any]) -> str:
+    """The whole page, with the first patch (`dds_core.scaler.history.page`). Its summary is HTML as well, which a browser shows
+    before the scripts run, or without them."""
+    packed = base64.b64encode(gzip.compress(msgspec.json.encode(data), mtime=0)).decode()
+    parts = {"policy": policy(), "style": style(), "script": script(), "data": packed}
+    return filled(title=escape(title), span=_span(data), summary=_summary(data.get("summary", {})), **parts)
 
 
 def live(title: str) -> str:
     """The page without data, which it requests from its own server."""
-    return filled(title=escape(title), policy=policy(live=True), style=style(), script=script(live=True), data="")
+    parts = {"policy": policy(live=True), "style": style(), "script": script(live=True), "data": ""}
+    return filled(title=escape(title), span="", summary=_summary({}), **parts)
+
+
+# -- the summary as HTML: the same elements as of `summaryOf` in live.js --------------------------------------------------
+
+
+def _span(data: Mapping[str, Any]) -> str:
+    """The days and times (UTC) of the data."""
+    if "start" not in data:
+        return ""
+    first, last = (datetime.fromtimestamp((data["start"] + data[one]) // 1000, UTC) for one in ("since", "now"))
+    day = f"{last:%Y-%m-%d} " if last.date() != first.date() else ""
+    return f"{first:%Y-%m-%d %H:%M:%S} to {day}{last:%H:%M:%S} UTC · dds {_text(data.get('dds', ''))}"
+
+
+def _summary(summary: Mapping[str, Any]) -> str:
+    tiles = "".join(
+        f'<div class="tile{" bad" * one["bad"]}"><dt>{_text(one["name"])}</dt><dd>{_text(one["value"])}</dd>'
+        f'<dd class="note">{_link(one["claim"], one["note"])}</dd></div>'
+        for one in summary.get("tiles", ())
+    )
+    causes = "".join(
+        f'<li><b>{one["share"]} %</b> <i class="chip stage-{_text(one["stage"])}"></i><b>{_text(one["stage"])}</b>'
+        f" {_text(one['waited'])}, {_claims(one['claims'])}: {_text(one['words'])}"
+        f" (longest {_link(one['uid'], one['longest'])})</li>"
+        for one in summary.get("causes", ())
+    )
+    notes = "".join(f"<li>{_text(one)}</li>" for one in summary.get("notes", ()))
+    title = "<h2>What the waiting was for</h2>"
+    return f'<dl id="tiles">{tiles}</dl><div id="causes">{title}<ol>{causes}</ol></div><ul id="notes">{notes}</ul>'
+
+
+def _link(uid: str, text: str) -> str:
+    if not uid:
+        return _text(text)
+    return f'<button type="button" class="link" data-claim="{_text(uid)}">{_text(text)}</button>'
+
+
+def _claims(number: int) -> str:
+    return f"{number} claim{'' if number == 1 else 's'}"
+
+
+def _text(text: str) -> str:
+    """Escaped. Characters that are invisible or turn the direction of text are shown by their number, as in model.js."""
+    return escape(
+        re.sub("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]", lambda one: f"\\u{ord(one[0]):04x}", text)
+    )
+
+
+# -- its parts ---------------------------------------------------------------------------------------------------------------
 
 
 def filled(**parts: str) -> str:

@@ -1,6 +1,6 @@
 // The view (tab, selection, time range) in the fragment of the page's address, so that a sent link shows the same.
 
-const DEFAULTS = { tab: "waits", sort: "waited", group: "node", q: "", sel: "", at: "", from: "", to: "", gaps: "", only: "", facts: "" };
+const DEFAULTS = { tab: "claims", sort: "waited", group: "node", q: "", sel: "", at: "", from: "", to: "", gaps: "", only: "", facts: "" };
 const PATIENCE = 250;
 
 class Address {

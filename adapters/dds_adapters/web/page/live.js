@@ -85,6 +85,7 @@ class Live {
     if (status !== undefined) this.status = status;
     if (beat !== undefined) this.beat = beat;
     if (patch.strings) this.page.take(patch), this.refresh(patch);
+    if (patch.summary?.tiles) refill($("told"), summaryOf(patch.summary));
     if (clock !== undefined) this.skew = Date.now() - (this.page.model.start + clock);
     this.tick();
   }
@@ -178,6 +179,7 @@ class Live {
       const patch = await (await this.ask(`past?${new URLSearchParams({ before: page.model.since })}`)).json();
       if (journey !== this.journey) return;
       page.take(patch);
+      refill($("told"), summaryOf(patch.summary));
       page.touch("detail");
       page.look(() => { page.view.range = null; page.at = null; }, "picture");
       this.tell("the time before");
@@ -194,4 +196,18 @@ class Live {
     this.page.look(() => { this.page.view.range = null; this.page.at = null; }, "picture");
     this.resume?.();
   }
+}
+
+/** The summary (`dds_core.scaler.history.overview`) as elements; in a report they are there from the beginning. */
+function summaryOf({ tiles, causes, notes }) {
+  const link = (uid, text) => (uid ? make("button", { type: "button", class: "link", "data-claim": uid }, visible(text)) : visible(text));
+  const claims = (number) => `${number} claim${number === 1 ? "" : "s"}`;
+  return [
+    make("dl", { id: "tiles" }, ...tiles.map((one) => make("div", { class: `tile${one.bad ? " bad" : ""}` },
+      make("dt", {}, one.name), make("dd", {}, one.value), make("dd", { class: "note" }, link(one.claim, one.note))))),
+    make("div", { id: "causes" }, make("h2", {}, "What the waiting was for"), make("ol", {}, ...causes.map((one) => make("li", {},
+      make("b", {}, `${one.share} %`), " ", make("i", { class: `chip stage-${one.stage}` }), make("b", {}, one.stage),
+      ` ${one.waited}, ${claims(one.claims)}: ${one.words} (longest `, link(one.uid, one.longest), ")")))),
+    make("ul", { id: "notes" }, ...notes.map((text) => make("li", {}, visible(text)))),
+  ];
 }

@@ -1,7 +1,7 @@
 // The page: its view, its input, and one redraw of all that changed since the last one.
 
 const $ = (id) => document.getElementById(id);
-const TABS = ["waits", "claims", "devices", "alerts"];
+const TABS = ["claims", "devices", "waits", "alerts"];
 const ZOOM = 1.4, TAP = 4;
 
 class Page {
@@ -11,7 +11,7 @@ class Page {
     this.view = new View();
     this.rows = new Rows($("rows"));
     const chosen = (from, to) => this.look(() => this.view.set(this.axis, from, to));
-    this.curves = ["claims", "devices"].map((of) => new Curves($(`curves-${of}`), of, chosen));
+    this.curves = ["claims", "devices", "pools"].map((of) => new Curves($(`curves-${of}`), of, chosen));
     this.address = new Address((state) => this.goTo(state));
     this.state = this.address.read();
     this.panel = new Panel(this.model, {
@@ -29,7 +29,6 @@ class Page {
     this.newAxis();
     if (this.model.log) document.title = $("title").textContent = `${this.model.log}: ${this.model.live ? "live" : "report"}`;
     $("span").textContent = this.words();
-    $("sentences").replaceChildren(...this.model.summary.map((text) => make("li", {}, visible(text))));
     $("tab-alerts").textContent = `Alerts (${this.model.alerts.length})`;
     if (isFirst) this.goTo(this.state);
     this.touch("rows", "alerts", "picture", "legend", ...(this.feed ? [] : ["detail"]));
@@ -81,7 +80,7 @@ class Page {
   change(more) {
     Object.assign(this.state, more);
     if ("gaps" in more) this.newAxis();
-    this.look(() => {}, "rows", "detail", "legend");
+    this.look(() => {}, "rows", "detail", "legend", "alerts");
   }
 
   look(change, ...stale) {
@@ -148,18 +147,19 @@ class Page {
     this.label = label;
     this.width = width;
     $("curves").style.width = `${width + label}px`;
-    for (const curves of this.curves) curves.draw(model, axis, view, label, palette);
-    const from = view.from(), to = view.to(axis), time = overTime(axis, from, to, width);
-    const ticks = axis.ticks(from, to, ((to - from) / width) * 90, model.start);
-    this.ruler(time, ticks, palette);
-    if (state.tab !== "alerts") {
-      const isWaits = state.tab === "waits";
-      const place = isWaits ? fromZero(this.rows.longest, width) : time;
-      const marks = isWaits ? (context, height) => this.waitMarks(context, height, place, palette)
-        : (context, height) => this.timeMarks(context, height, place, ticks, palette);
-      this.rows.draw(model, place, palette, { marks, label: (row) => this.labelOf(row), isSelected: this.isSelected });
+    const shown = { label: (row) => this.labelOf(row), isSelected: this.isSelected };
+    if (state.tab === "waits") {
+      const place = fromZero(this.rows.longest, width), ticks = this.waitRuler(place, palette);
+      this.rows.draw(model, place, palette, { marks: (context, height) => this.waitMarks(context, height, place, ticks, palette), ...shown });
+    } else {
+      for (const curves of this.curves) curves.draw(model, axis, view, label, palette);
+      const from = view.from(), to = view.to(axis), time = overTime(axis, from, to, width);
+      const ticks = axis.ticks(from, to, ((to - from) / width) * 90, model.start);
+      this.ruler(time, ticks, palette);
+      const marks = (context, height) => this.timeMarks(context, height, time, ticks, palette);
+      if (state.tab === "claims" || state.tab === "devices") this.rows.draw(model, time, palette, { marks, ...shown });
+      this.line(time);
     }
-    this.line(time);
     if (!this.isPressed && stale.delete("picture")) refill($("picture"), this.panel.picture(this.instant));
     if (!this.isPressed && stale.delete("detail")) this.showDetail();
     if (stale.delete("alerts")) this.showAlerts();
@@ -167,7 +167,7 @@ class Page {
   }
 
   showRows() {
-    const { state } = this, isAlerts = state.tab === "alerts";
+    const { state } = this, isAlerts = state.tab === "alerts", isWaits = state.tab === "waits";
     for (const tab of TABS) {
       $(`tab-${tab}`).setAttribute("aria-selected", tab === state.tab);
       $(`tab-${tab}`).tabIndex = tab === state.tab ? 0 : -1;
@@ -176,10 +176,13 @@ class Page {
     $("rows").setAttribute("aria-labelledby", `tab-${state.tab}`);
     $("sorting").hidden = state.tab === "devices" || isAlerts;
     $("grouping").hidden = state.tab !== "devices";
-    $("within").hidden = isAlerts;
+    // Durations have their own ruler, and no place on the axis of the time.
+    for (const id of ["curves", "scrubber", "line", "cutting", "zoom"]) $(id).hidden = isWaits;
+    $("ruler").hidden = !isWaits;
+    $("within").hidden = isAlerts || isWaits;
     if (!isAlerts) {
-      const rows = rowsOf(this.model, state, state.only === "1" ? this.seen() : undefined);
-      this.rows.show(rows, state.tab === "waits" ? rows.reduce((most, row) => Math.max(most, this.model.waited(row.thing)), 1) : 0);
+      const rows = rowsOf(this.model, state, state.only === "1" && !isWaits ? this.seen() : undefined);
+      this.rows.show(rows, isWaits ? rows.reduce((most, row) => Math.max(most, this.model.waited(row.thing)), 1) : 0);
     }
     const isEmpty = !isAlerts && !this.rows.rows.length;
     $("rows").hidden = isAlerts || isEmpty;
@@ -215,18 +218,24 @@ class Page {
       const claim = model.claims.find((one) => one?.name === name), device = model.devices.find((one) => one?.name === name);
       return claim ? this.panel.link("claim", claim.uid, name) : device ? this.panel.link("device", name, name) : name;
     };
-    const rows = model.alerts.map((one) => [this.panel.instant(one.at), one.reason, about(one.of), one.text]);
-    $("alerts").replaceChildren(rows.length ? tableOf(["at", "reason", "about", "what it says"], rows) : make("p", {}, "no alert"));
+    const found = model.alerts.filter(matching(this.state.q, (one) => model.wordsOfAlert(one)));
+    const rows = found.map((one) => [this.panel.instant(one.at), one.reason, about(one.of), one.text]);
+    const none = model.alerts.length ? `nothing matches ${this.state.q.slice(0, 200)}` : "no alert";
+    $("alerts").replaceChildren(rows.length ? tableOf(["at", "reason", "about", "what it says"], rows) : make("p", {}, none));
   }
 
   showLegend() {
-    const { model } = this, chip = (kind, name, title) => make("span", { title }, make("i", { class: `chip ${kind}` }), name);
-    const colours = this.state.tab === "devices" ? model.states.map((name, n) => chip(`state-${n}`, name))
-      : [...model.stages.map(([name, whose], n) => chip(`stage-${n}`, name, whose)), chip(`stage-${model.bound}`, "bound")];
-    const curves = SERIES.map((one) => make("span", {}, make("i", { class: `stroke ${one.colour}` }), one.name));
-    const title = (text) => make("span", {}, make("b", {}, text));
+    const { model, state } = this, title = (text) => make("span", {}, make("b", {}, text));
+    const chip = (kind, name, whose) => make("span", { title: whose }, make("i", { class: `chip ${kind}-${name}` }), name);
+    const waits = model.stages.filter((_, n) => model.claims.some((one) => one?.spans.some((span) => span.stage === n)));
+    const colours = state.tab === "devices" ? model.states.map((name) => chip("state", name))
+      : [...waits.map(([name, whose]) => chip("stage", name, whose)), chip("stage", "bound")];
+    const curves = ["claims", "devices", "pools"].flatMap((of) => model.curves(of)).map((one) => make("span", {},
+      make("i", { class: `stroke ${one.colour}${one.dash ? " dashed" : ""}` }), one.least ? `free: ${one.name}` : one.name));
+    if (model.morePools) curves.push(make("span", {}, `and ${model.morePools} more pools`));
     if (model.beside) curves.push(make("span", {}, `dotted: ${model.beside.log}`));
-    $("legend").replaceChildren(title("Curves "), ...curves, title("Bars "), ...colours);
+    $("legend").replaceChildren(...(state.tab === "waits" ? [] : [title("Curves "), ...curves]),
+      ...(state.tab === "alerts" ? [] : [title("Bars "), ...colours]));
   }
 
   /** Draw the ruler: instants, alerts, and the handle. */
@@ -268,14 +277,22 @@ class Page {
     for (const { at } of this.model.alerts) context.fillRect(time.x(at), 0, 1, height);
   }
 
-  waitMarks(context, height, { scale, width }, palette) {
-    const step = stepOf(100 / scale);
-    for (let at = step; at * scale < width; at += step) {
-      context.fillStyle = palette.grid;
-      context.fillRect(at * scale, 0, 1, height);
-      context.fillStyle = palette.dim;
-      if (at * scale + 60 < width) context.fillText(lengthOf(at), at * scale + 3, height - 8);
+  /** Draw the ruler of durations; gives the durations at its ticks. */
+  waitRuler({ scale, width }, palette) {
+    const canvas = $("ruler").querySelector("canvas"), height = $("ruler").clientHeight, context = cleared(canvas, width, height);
+    const step = stepOf(90 / scale), found = Array.from({ length: Math.floor(width / (step * scale)) + 1 }, (_, n) => n * step);
+    context.fillStyle = palette.dim;
+    for (const long of found) {
+      const text = long ? lengthOf(long) : "0", across = context.measureText(text).width, x = long * scale;
+      context.fillRect(x, height - 5, 1, 5);
+      context.fillText(text, Math.min(Math.max(0, x - across / 2), width - across), height - 13);
     }
+    return found;
+  }
+
+  waitMarks(context, height, { scale }, ticks, palette) {
+    context.fillStyle = palette.grid;
+    for (const long of ticks) context.fillRect(long * scale, 0, 1, height);
   }
 
   line(time) {
@@ -287,22 +304,25 @@ class Page {
   /** The page's colours, for canvases; on paper the light ones. */
   palette(onPaper = false) {
     const theme = document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-    const key = onPaper ? "light" : theme;
+    const key = onPaper ? "light" : theme, made = `${key}${this.model.revision > 0}`;
     this.palettes ??= {};
-    return (this.palettes[key] ??= this.colours(key));
+    return (this.palettes[made] ??= this.colours(key));
   }
 
   colours(key) {
-    const probe = $("probe");
+    const probe = $("probe"), { model } = this;
     probe.style.colorScheme = key;
     const colour = (name) => {
-      probe.style.color = `var(--${name})`;
+      probe.style.color = `var(--${name}, var(--other))`;
       return getComputedStyle(probe).color;
     };
-    const named = ["text", "dim", "grid", "group", "selected", "edge", "on-bar", "alert", "attached", "used-fill"].map((name) => [
-      name.replace(/-./, (two) => two[1].toUpperCase()), colour(name)]);
-    const stages = [0, 1, 2, 3, 4, 5, 6, 7, 8].map((n) => colour(`stage-${n}`)), states = [0, 1, 2, 3, 4].map((n) => colour(`state-${n}`));
-    return { key, ...Object.fromEntries(named), stages, states, used: states[0], idle: states[1] };
+    const names = ["text", "dim", "grid", "group", "selected", "edge", "on-bar", "alert", "attached", "used-fill", "line-0", "line-1", "line-2"];
+    const named = Object.fromEntries(names.map((name) => [name.replace(/-[a-z]/, (two) => two[1].toUpperCase()), colour(name)]));
+    const hatched = getComputedStyle(document.documentElement).getPropertyValue("--hatched").split(" ");
+    const stages = [...(model.stages ?? []).map(([name]) => name), "bound"];
+    const [used, idle] = ["state-used", "state-idle"].map(colour), stageColours = stages.map((name) => colour(`stage-${name}`));
+    const fills = stageColours.map((one, n) => (hatched.includes(stages[n]) ? hatching(one, named.edge) : one));
+    return { key, ...named, used, idle, stages: stageColours, fills, states: (model.states ?? []).map((name) => colour(`state-${name}`)) };
   }
 
   // -- input ------------------------------------------------------------------------------------------------------------
@@ -329,6 +349,7 @@ class Page {
     $("picture").addEventListener("pointerdown", () => { this.isPressed = true; });
     $("detail").addEventListener("pointerdown", () => { this.isPressed = true; });
     for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, () => { this.isPressed = false; this.touch(); });
+    $("told").addEventListener("click", ({ target }) => { if (target.dataset.claim) this.open("claim", target.dataset.claim); });
     window.addEventListener("beforeprint", () => { $("summary").open = true; preparePrint($("print"), this); });
     window.addEventListener("afterprint", () => { $("print").hidden = true; });
     this.palette();
@@ -471,6 +492,18 @@ function refill(element, children, isSame = true) {
   [...element.querySelectorAll("details")].forEach((one, n) => { one.open = open[n] ?? false; });
   if (at >= 0) (focusable()[at] ?? element).focus({ preventScroll: true });
   element.scrollTop = top;
+}
+
+/** A pattern of a colour with thin oblique lines. */
+function hatching(colour, line) {
+  const tile = document.createElement("canvas"), context = tile.getContext("2d");
+  tile.width = tile.height = 6;
+  context.fillStyle = colour;
+  context.fillRect(0, 0, 6, 6);
+  context.strokeStyle = line;
+  for (const x of [-6, 0, 6]) context.moveTo(x - 1, 7), context.lineTo(x + 7, -1);
+  context.stroke();
+  return context.createPattern(tile, "repeat");
 }
 
 function triangle(context, x, y, size) {

@@ -20,6 +20,7 @@ class Model {
     this.claims = [];
     this.devices = [];
     this.alerts = [];
+    this.stock = new Map();
     this.accounts = new Map();
     this.beside = undefined;
   }
@@ -36,6 +37,12 @@ class Model {
     for (const [at, ...texts] of patch.alerts ?? []) {
       const [of, reason, text] = texts.map(this.text);
       this.alerts.push({ at, of, reason, text });
+    }
+    for (const [at, pool, free] of patch.stock ?? []) {
+      const name = this.text(pool);
+      if (!this.stock.has(name)) this.stock.set(name, { times: [], values: [] });
+      this.stock.get(name).times.push(at);
+      this.stock.get(name).values.push(free);
     }
     for (const row of patch.accounts ?? []) {
       const kind = this.text(row[0]), key = kind === "claim" ? this.claims[row[1]].uid : this.text(row[1]);
@@ -108,9 +115,34 @@ class Model {
     return sum;
   }
 
+  // -- what a search looks at, in lower case; made once for each thing --------------------------------------------------
+
+  wordsOfClaim(one) {
+    return (one.words ??= [
+      one.name, one.uid, one.outcome, one.cause, ...one.pods, ...one.spans.flatMap((span) => [span.node, this.stageName(span.stage)]),
+      ...one.attempts.flatMap((attempt) => [attempt.node, attempt.outcome, attempt.reason, attempt.cause, ...attempt.models]),
+    ].join("\n").toLowerCase());
+  }
+
+  /** Also what its claims are found by. */
+  wordsOfDevice(one) {
+    const claims = new Set(one.spans.flatMap((span) => span.claims));
+    return [one.name, one.resource, one.uid, one.node, one.model, one.fabric, ...one.spans.map((span) => this.states[span.state]),
+      ...[...claims].flatMap((n) => this.causesOf(this.claims[n]))].join("\n").toLowerCase();
+  }
+
+  causesOf = (claim) => (claim ? [claim.name, ...claim.attempts.flatMap((attempt) => [attempt.reason, attempt.cause])] : []);
+
+  /** Also what the claim or device is found by that it is about. */
+  wordsOfAlert(one) {
+    const claim = this.claims.find((other) => other?.name === one.of), device = this.devices.find((other) => other?.name === one.of);
+    const about = claim ? this.wordsOfClaim(claim) : device ? this.wordsOfDevice(device) : "";
+    return `${one.of}\n${one.reason}\n${one.text}`.toLowerCase() + about;
+  }
+
   spanAt = (thing, at) => thing.spans.find((span) => span.since <= at && at < (span.until ?? Infinity));
 
-  /** Numbers of claims by stage and of devices by state at an instant, and the waiting claims, longest wait first. */
+  /** Numbers of claims by stage and of devices by state at an instant, the stock of the pools, and the waiting claims, longest wait first. */
   picture(at) {
     const stages = new Array(this.bound + 1).fill(0), states = new Array(this.states.length).fill(0), waiting = [];
     for (const claim of this.claims) {
@@ -123,7 +155,7 @@ class Model {
       const span = device && this.spanAt(device, at);
       if (span) states[span.state] += 1;
     }
-    return { stages, states, waiting: waiting.sort((one, other) => other.waited - one.waited) };
+    return { stages, states, stock: this.stockAt(at), waiting: waiting.sort((one, other) => other.waited - one.waited) };
   }
 
   /** The instants of all changes, in order. */
@@ -138,24 +170,42 @@ class Model {
     return this.known;
   }
 
-  /** `times`, and from each on the numbers of waiting claims and of all, used and idle devices, in the order of `SERIES`. */
-  curves() {
-    this.swept ??= this.sweep();
-    return this.swept;
+  /** The curves of claims, devices or pools: name, colour and so on, `times`, the number from each on, and the highest and lowest. */
+  curves(of) {
+    this.swept ??= [...this.sweep(), ...this.pools()];
+    return this.swept.filter((one) => one.of === of);
+  }
+
+  /** The stock of each pool; of many pools those that had least. */
+  pools() {
+    const found = [...this.stock].map(([name, { times, values }]) => ({
+      name, times, values, of: "pools", width: 1.75, least: true, ...ends(values),
+    }));
+    found.sort((one, other) => one.low - other.low || (one.name < other.name ? -1 : 1));
+    this.morePools = Math.max(0, found.length - MOST_POOLS);
+    return found.slice(0, MOST_POOLS).map((one, n) => ({ ...one, colour: `line-${n % 3}`, dash: n < 3 ? undefined : [6, 3] }));
+  }
+
+  /** What each pool has free at an instant, as [name, number]; nothing of a pool that was not known yet. */
+  stockAt(at) {
+    return [...this.stock].flatMap(([name, { times, values }]) => {
+      const next = firstAfter(times, at);
+      return next ? [[name, values[next - 1]]] : [];
+    });
   }
 
   /** The middle of the longest period in which the most claims waited. */
   worst() {
-    const curves = this.curves();
-    return (curves.worst ??= this.longestWait(curves));
+    const [waiting] = this.curves("claims");
+    return (waiting.worst ??= this.longestWait(waiting));
   }
 
-  longestWait({ times, values: [waiting] }) {
+  longestWait({ times, values }) {
     let most = 0, longest = 0, found = this.now;
     times.forEach((at, n) => {
       const since = Math.max(at, this.since), until = times[n + 1] ?? this.now, long = until - since;
-      if (!waiting[n] || waiting[n] < most || (waiting[n] === most && long <= longest) || long <= 0) return;
-      [most, longest, found] = [waiting[n], long, (since + until) / 2];
+      if (!values[n] || values[n] < most || (values[n] === most && long <= longest) || long <= 0) return;
+      [most, longest, found] = [values[n], long, (since + until) / 2];
     });
     return found;
   }
@@ -181,6 +231,9 @@ class Model {
       times.push(at);
       values.forEach((list, n) => list.push(count[n]));
     }
-    return { times, values, peaks: values.map((list) => list.reduce((most, one) => Math.max(most, one), 0)) };
+    return SERIES.map((one, n) => ({ ...one, times, values: values[n], ...ends(values[n]) }));
   }
 }
+
+/** The highest and the lowest of some numbers. */
+const ends = (values) => values.reduce(({ peak, low }, one) => ({ peak: Math.max(peak, one), low: Math.min(low, one) }), { peak: 0, low: Infinity });

@@ -36,9 +36,9 @@ class Panel {
   // -- the picture at an instant ----------------------------------------------------------------------------------------
 
   picture(at) {
-    const { stages, states, waiting } = this.model.picture(at);
+    const { stages, states, stock, waiting } = this.model.picture(at);
     const counts = (numbers, name, kind) => make("ul", { class: "chips" }, ...numbers.flatMap((number, n) => (number
-      ? [make("li", {}, make("i", { class: `chip ${kind}-${n}` }), `${number} ${name(n)}`)] : [])));
+      ? [make("li", {}, make("i", { class: `chip ${kind}-${name(n)}` }), `${number} ${name(n)}`)] : [])));
     const rows = waiting.slice(0, MOST_WAITING).map(({ claim, span, waited }) => [
       this.link("claim", claim.uid, claim.name), this.model.stageName(span.stage), lengthOf(waited)]);
     const rest = waiting.length - rows.length;
@@ -47,6 +47,9 @@ class Panel {
       make("h2", { id: "picture-title" }, `At ${this.time(at)}`),
       make("h3", {}, "Claims"), none(counts(stages, this.model.stageName, "stage")),
       make("h3", {}, "Devices"), none(counts(states, (n) => this.model.states[n], "state")),
+      stock.length ? make("h3", {}, "Free in the pools") : undefined,
+      stock.length ? make("ul", { class: "chips" }, ...stock.map(([name, free]) => make("li", {}, make("b", {}, String(free)), ` ${name}`)))
+        : undefined,
       make("h3", {}, "Waiting"),
       rows.length ? tableOf(["claim", "for", "so far"], rows) : make("p", { class: "dim" }, "nobody waits"),
       rest > 0 ? make("p", { class: "dim" }, `and ${rest} more`) : undefined,

@@ -12,8 +12,8 @@ function preparePrint(element, page) {
       thing.name.slice(0, 200), thing.outcome, lengthOf(model.waited(thing)), String(thing.attempts.length), thing.node, thing.cause])),
     left > 0 ? make("p", {}, `and ${left} more`) : "",
     make("h2", {}, `Over time, ${page.seen().map(page.time).join(" to ")} UTC`),
-    make("ul", { class: "chips" }, ...model.stages.map(([name], n) => make("li", {}, make("i", { class: `chip stage-${n}` }), name)),
-      make("li", {}, make("i", { class: `chip stage-${model.bound}` }), "bound")),
+    make("ul", { class: "chips" }, ...model.stages.map(([name]) => make("li", {}, make("i", { class: `chip stage-${name}` }), name)),
+      make("li", {}, make("i", { class: "chip stage-bound" }), "bound")),
     make("canvas", {}),
   );
   const canvas = element.querySelector("canvas"), palette = page.palette(true);

@@ -1,26 +1,23 @@
 // Claims or devices, one in each row: names on the left, bars on a canvas on the right. Only visible rows have elements.
 
-const ROW = 24, LETTER = 6.2;
+const ROW = matchMedia("(pointer: coarse)").matches ? 34 : 24, LETTER = 6.2, TAIL = 9;
+
+/** Whether a thing has all words of a search; `words` gives its text in lower case. */
+function matching(search, words) {
+  const wanted = search.toLowerCase().split(/\s+/).filter(Boolean);
+  return wanted.length ? (one) => { const all = words(one); return wanted.every((word) => all.includes(word)); } : () => true;
+}
 
 /**
  * The rows of a tab, in order. With `seen`, a pair of instants: only rows with a bar between them.
  * @returns {{kind: string, thing: object, text: string}[]}
  */
 function rowsOf(model, state, seen) {
-  const words = state.q.toLowerCase().split(/\s+/).filter(Boolean);
-  const holds = (...texts) => {
-    const all = texts.join("\n").toLowerCase();
-    return words.every((word) => all.includes(word));
-  };
+  const isDevices = state.tab === "devices";
+  const holds = matching(state.q, (one) => (isDevices ? model.wordsOfDevice(one) : model.wordsOfClaim(one)));
   const isSeen = (one) => one && (!seen || one.spans.some((span) => span.since <= seen[1] && model.end(span) >= seen[0]));
-  if (state.tab === "devices") {
-    const found = model.devices.filter((one) => isSeen(one) && holds(one.name, one.resource, one.uid, one.node, one.model, one.fabric));
-    return grouped(found, state.group);
-  }
-  const nodes = (claim) => claim.spans.map((span) => span.node).join(" ");
-  const reasons = (claim) => claim.attempts.map((one) => one.reason).join(" ");
-  const found = model.claims.filter((one) => isSeen(one)
-    && holds(one.name, one.uid, one.outcome, one.cause, one.pods.join(" "), nodes(one), reasons(one)));
+  const found = (isDevices ? model.devices : model.claims).filter((one) => isSeen(one) && holds(one));
+  if (isDevices) return grouped(found, state.group);
   return found.sort(ordered(model, state.sort)).map((thing) => ({ kind: "claim", thing, text: thing.name }));
 }
 
@@ -82,7 +79,7 @@ function paintRow(context, row, model, place, top, height, palette) {
   for (const [left, right, span] of barsOf(row, model, place)) {
     const held = row.kind === "claim" && span.stage === model.bound;
     const inset = held ? height * 0.36 : height * 0.18;
-    context.fillStyle = row.kind === "claim" ? palette.stages[span.stage] : palette.states[span.state];
+    context.fillStyle = row.kind === "claim" ? palette.fills[span.stage] : palette.states[span.state];
     context.fillRect(left, top + inset, right - left, height - 2 * inset);
     if (right - left > 3 && !held) {
       context.fillStyle = palette.edge;
@@ -93,11 +90,17 @@ function paintRow(context, row, model, place, top, height, palette) {
   }
 }
 
-/** Shorten a text to about the width: clipping each text would cost more time than all other drawing. */
+/** Cut out the middle of a text so that about so many letters remain: names often differ in their ends only. */
+function cutInMiddle(text, room) {
+  if (text.length <= room) return text;
+  const tail = Math.min(TAIL, Math.floor(room / 2));
+  return `${text.slice(0, Math.max(0, room - tail - 1))}…${text.slice(text.length - tail)}`;
+}
+
+/** Cut a text by the number of its letters: clipping each text would cost more time than all other drawing. */
 function paintText(context, text, x, y, width, colour) {
-  const room = Math.floor(width / LETTER);
   context.fillStyle = colour;
-  context.fillText(text.length > room ? `${text.slice(0, Math.max(0, room - 1))}…` : text, x, y, width);
+  context.fillText(cutInMiddle(text, Math.floor(width / LETTER)), x, y, width);
 }
 
 /** Clear a canvas and give it the size in which it is shown. */
@@ -175,7 +178,11 @@ class Rows {
       element.hidden = n >= seen;
       if (n >= seen) return element.removeAttribute("id");
       const row = this.rows[first + n], [name, more, why] = element.children, texts = label(row);
-      if (name.textContent !== row.text) name.textContent = row.text;
+      if (name.textContent !== row.text) {
+        name.title = row.text;
+        const letters = [...row.text], end = letters.length > TAIL + 2 ? letters.length - TAIL : letters.length;
+        name.replaceChildren(make("span", {}, letters.slice(0, end).join("")), letters.slice(end).join(""));
+      }
       if (more.textContent !== texts[0]) more.textContent = texts[0];
       if (why.textContent !== texts[1]) why.textContent = texts[1];
       element.className = `row ${row.kind}`;

@@ -12,7 +12,7 @@ from dds_core.scaler.events import ClaimObserved
 from dds_core.scaler.history import BOUND, History
 from dds_core.scaler.history import page as pages
 from dds_core.scaler.history.data import claim_data, device_data
-from dds_core.scaler.history.overview import devices_since, overview, ranked
+from dds_core.scaler.history.overview import Tile, devices_since, overview, ranked
 from dds_core.scaler.history.page import STAGES, Page, lives, report, subjects
 from dds_core.scaler.timeline import timelines
 from dds_core.timeline import Entry, Moment
@@ -158,7 +158,7 @@ def test_alerts_are_told_once_each_and_by_name() -> None:
     )
     page = Reader().take(report(history, (), (), {}))
     assert page.alerts == [[0, "default/train", "NoProgress", "nothing has come"]]
-    assert overview(history)[-1] == "1 alert: 1 × NoProgress"
+    assert overview(history).tiles[-1] == Tile("alerts", "1", "1 × NoProgress", bad=True)
 
 
 def test_what_ended_before_is_left_out() -> None:
@@ -167,10 +167,14 @@ def test_what_ended_before_is_left_out() -> None:
     _, page, patch = made("burst", since)
     kept = {one["uid"] for one in page.claims.values()}
     assert kept == {one.uid for one in ranked(history, since)} and 0 < len(kept) < 40
-    assert overview(history, since)[0].startswith(f"{len(kept)} claims, ")
+    assert overview(history, since).tiles[0][:2] == ("claims", str(len(kept)))
     assert all(entry[0] >= patch["since"] > 0 for _, entries in page.accounts.values() for entry in entries)
     assert devices_since(history, history.now + 1) == []
-    assert overview(history, history.now + 1)[0].startswith("no claim was seen")
+    assert overview(history, history.now + 1).tiles == [
+        Tile("claims", "0", "none was seen"),
+        Tile("devices", "0", "none attached"),
+        Tile("alerts", "0"),
+    ]
 
 
 def test_of_much_the_worst_is_told_and_the_rest_counted(monkeypatch: pytest.MonkeyPatch) -> None:
