@@ -72,6 +72,9 @@ def test_a_claim_appears_within_a_second_of_its_fact_and_goes_on(window: Browser
         )
         assert page.texts("#live") == ["live"]
         assert page("document.title") == "lab/scaler: live"
+        window.eventually("document.querySelectorAll('#causes li').length > 0")
+        assert [text.partition(" ")[0] for text in page.texts("#tiles dt")][:2] == ["claims", "median"]
+        window.eventually("dds.model.curves('pools').length === 2 && !document.getElementById('curves-pools').hidden")
         before = page("dds.instant")
         window.eventually(f"dds.instant > {before} + 900")
         window.run("dds.scrub(dds.model.since)")

@@ -108,8 +108,7 @@ def _ended(claim: ClaimHistory, now: int) -> int:
 def _counted(claims: Sequence[ClaimHistory]) -> Tile:
     found = Counter(_OUTCOMES.get(one.outcome, _OTHER) for one in claims)
     told = ", ".join(f"{found[words]} {words}" for words in (*_OUTCOMES.values(), _OTHER) if found[words])
-    lacking = any(one.outcome in ("waiting", "failed") for one in claims)
-    return Tile("claims", str(len(claims)), told or "none was seen", bad=lacking)
+    return Tile("claims", str(len(claims)), told or "none was seen", bad=any(one.outcome == "failed" for one in claims))
 
 
 def _waits(claims: Sequence[ClaimHistory], now: int) -> Iterator[Tile]:

@@ -76,7 +76,7 @@ class Curves {
       scales: { x: { time: false, range: () => this.scale }, y: { range: () => [0, this.top * 1.08] } },
       axes: [
         { show: false },
-        { size: label, stroke: palette.dim, grid: { stroke: palette.grid, width: 1 }, ticks: { show: false }, space: 22,
+        { size: label, stroke: palette.dim, grid: { stroke: palette.grid, width: 1 }, ticks: { show: false }, space: 18,
           incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4] },
       ],
       series: [{}, ...all.map((one) => ({

@@ -181,7 +181,7 @@ class Rows {
       if (name.textContent !== row.text) {
         name.title = row.text;
         const letters = [...row.text], end = letters.length > TAIL + 2 ? letters.length - TAIL : letters.length;
-        name.replaceChildren(make("span", {}, letters.slice(0, end).join("")), letters.slice(end).join(""));
+        name.replaceChildren(...[letters.slice(0, end), letters.slice(end)].map((part) => make("span", {}, part.join(""))));
       }
       if (more.textContent !== texts[0]) more.textContent = texts[0];
       if (why.textContent !== texts[1]) why.textContent = texts[1];

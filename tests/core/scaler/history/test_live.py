@@ -42,6 +42,7 @@ def test_what_a_page_is_told_adds_up_to_the_report_whenever_it_was_opened(name: 
         devices = {one["uid"]: one for one in map(whole.device, whole.devices)}
         assert {one["uid"]: one for one in map(page.device, page.devices)} == devices
         assert page.alerts == whole.alerts
+        assert page.stock[-8:] == whole.stock[-8:] and {one[1] for one in page.stock} == {one[1] for one in whole.stock}
     assert (last["now"], last["since"]) == (report["now"], report["since"])
     assert live.news()["claims"] == live.news()["devices"] == [], "what was told is not told again"
 

@@ -28,6 +28,7 @@ class Reader:
         self.claims: dict[int, Any] = {}
         self.devices: dict[int, Any] = {}
         self.alerts: list[Any] = []
+        self.stock: list[Any] = []
         self.accounts: dict[tuple[str, str], Any] = {}
         self.states: list[str] = []
 
@@ -38,6 +39,7 @@ class Reader:
             self.claims[row[0]] = self._claim(row)
         for row in patch["devices"]:
             self.devices[row[0]] = row
+        self.stock += [[at, self.strings[pool], free] for at, pool, free in patch["stock"]]
         self.alerts += [[at, *map(self.strings.__getitem__, texts)] for at, *texts in patch["alerts"]]
         for kind, about, head, entries in patch["accounts"]:
             what = self.claims[about]["uid"] if self.strings[kind] == "claim" else self.strings[about]
