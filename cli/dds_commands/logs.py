@@ -23,15 +23,14 @@ from dds_adapters.sql.urls import as_url, is_url
 from dds_commands.parameters import (
     STANDARD,
     Place,
-    end_options,
     log_option,
     output_option,
     output_options,
     period,
+    period_options,
     policy_read,
     require_end,
     required_log,
-    since_option,
     source_arguments,
     strict_option,
     without_password,
@@ -220,8 +219,7 @@ def log_archive(file: str, checkpoint: int | None, url: str | None, name: str | 
 
 @log.command("tail")
 @source_arguments
-@since_option
-@end_options
+@period_options
 @click.option(
     "-n",
     "--events",
@@ -238,7 +236,6 @@ def log_tail(
     url: str | None,
     name: str | None,
     since: str | None,
-    at: str | None,
     until: str | None,
     count: int | None,
     following: bool,
@@ -252,15 +249,15 @@ def log_tail(
     """
     if following:
         require_end("--follow")
-    if following and (at or until):
-        raise InputError("what is followed has no end", fix="leave out --follow, or --at and --until")
+    if following and until:
+        raise InputError("what is followed has no end", fix="leave out --follow or --until")
     with Opened() as opened:
         log = _log(opened, sources, url, name)
         source, head = log.source, log.source.head()
         wanted = [_known_type(one) for one in types] or None
         if count is None and since is None:
             count = _NEWEST
-        first, last = period(log.span, since, at, until)
+        first, last = period(log.span, since, until)
         if count is not None and first == last == Place():
             after, newest = _before_newest(source, head, count, wanted, stream), head.position
         else:

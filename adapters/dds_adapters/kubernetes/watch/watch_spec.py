@@ -44,8 +44,9 @@ PENDING = Scope(fields="spec.nodeName=")
 class WatchSpec:
     """A resource and which of its objects are followed.
 
-    `optional`: a cluster need not serve it. `matters` is for a scope that an object can leave without being deleted (a pod gets a node). If `matters` is true for the
-    object's last JSON, dds gets the object to see its new state. None: an object that leaves is deleted.
+    `optional`: a cluster need not serve it. `matters` is for a scope that an object can leave without being deleted (a pod gets
+    a node). If `matters` is true for the object's last JSON, dds gets the object to see its new state. None: an object that
+    leaves is deleted.
     """
 
     resource: str
