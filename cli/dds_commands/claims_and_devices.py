@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from dds_commands.parameters import (
+    at_option,
     end,
-    end_options,
     order_options,
     output_options,
     period,
-    since_instant_option,
+    period_of_time_options,
     source_arguments,
 )
 from dds_commands.rows import Row, Table, readable, show_table, since
@@ -43,8 +43,8 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--claim", metavar="CLAIM", help="Only this claim, or its devices."),
         click.option("--of", metavar="SUBJECT", help="Only what concerns this pod, device, model, fabric or request."),
         click.option("--all", "everything", is_flag=True, help="Also those that have ended, with their outcome."),
-        since_instant_option,
-        end_options,
+        at_option,
+        period_of_time_options,
         source_arguments,
     ):
         command = option(command)
@@ -240,7 +240,9 @@ def _history(
         wanted = filter_of(
             source, **names, state=known_state(state, OUTCOMES, READ_STATES, DEVICE_STATES) if state else None
         )
-        first, last = period(source.span, since, at, until)
+        if at is not None:
+            raise InputError("--at shows a state, --all what has been", fix="give --until, or leave --all out")
+        first, last = period(source.span, since, until)
         if first.position is not None:
             raise InputError("--since wants an instant here, not a position", fix="give one, or a duration such as 2h")
         history = history_of(source, last)
@@ -270,13 +272,14 @@ def _there_now(
     """The rows that the filter takes, the instant from which their times count back (the current time for the whole of a live
     log, else the end of what was read, which a table states first), and the line for an empty table."""
     states = READ_STATES if kind == "claim" else DEVICE_STATES
-    if since is not None:
-        raise InputError("--since says nothing of what is there now", fix="give --all as well")
+    if since is not None or until is not None:
+        what = f"--{'since' if since is not None else 'until'} says nothing of what is there"
+        raise InputError(what, fix="give --at for the state at an instant, or --all as well")
     with Opened() as opened:
         source = opened.source(sources, url, name)
         require(source, SCALER, "use dds status, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
         wanted = filter_of(source, **names, state=known_state(state, states) if state else None)
-        last = end(source.span, at, until)
+        last = end(source.span, at)
         known: State = source.state(*last)
         now = present(source, last, known.policy, known.process.synced, known.process.stale)
         rows, concerns = (claim_rows, _claim_concerns) if kind == "claim" else (device_rows, _device_concerns)

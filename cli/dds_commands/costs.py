@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import click
 
 from dds_commands.parameters import (
-    end_options,
     limit_option,
     mapping_from,
     output_options,
     period,
-    since_instant_option,
+    period_of_time_options,
     source_arguments,
 )
 from dds_commands.screen import arranged, note, show, show_data, show_json, show_left_out, table
@@ -67,8 +66,7 @@ class Row(NamedTuple):
 
 @click.command("usage", short_help="Show device use, its cost and energy.")
 @source_arguments
-@since_instant_option
-@end_options
+@period_of_time_options
 @output_options("table", "json", "jsonl")
 @click.option("--by", metavar="WHAT[,…]", default="model", show_default=True, help=f"Group by {', '.join(DIMENSIONS)}.")
 @click.option("--price", "price_file", metavar="FILE", help="Price of a device-hour by model (YAML, TOML or JSON).")
@@ -81,7 +79,6 @@ def costs(
     url: str | None,
     name: str | None,
     since: str | None,
-    at: str | None,
     until: str | None,
     form: str,
     by: str,
@@ -100,7 +97,7 @@ def costs(
     rates = read_rates(price_file, watts_file)
     with Opened() as opened:
         source = opened.source(sources, url, name)
-        first, last = period(source.span, since, at, until)
+        first, last = period(source.span, since, until)
         if first.position is not None:
             raise InputError(
                 "time is counted from an instant, not from a position", fix="give --since an instant, or 2h"

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from textwrap import wrap
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -50,7 +50,6 @@ from dds_core.log import Head
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 from dds_core.scaler.component import SCALER
-from dds_core.scaler.state import State
 
 # -- the fabric ----------------------------------------------------------------------------------------------------------
 
@@ -246,9 +245,8 @@ class _Database:
     def heads(self) -> list[Head]:
         return self._database.heads()
 
-    def state(self, name: str) -> State:
-        state: State = Log(self._database.log(name), self.where).state(None, None)
-        return state
+    def state(self, name: str) -> Any:
+        return Log(self._database.log(name), self.where).state(None, None)
 
 
 def _show(found: list[Finding]) -> None:

@@ -8,7 +8,7 @@ from io import TextIOWrapper
 import click
 
 from dds_adapters.export import TABLES, Story, csv_table
-from dds_commands.parameters import end_options, output_options, period, require_file, since_option, source_arguments
+from dds_commands.parameters import output_options, period, period_options, require_file, source_arguments
 from dds_commands.running import require as require_extra
 from dds_commands.screen import note, progress
 from dds_commands.sources import Opened, cut, require
@@ -18,8 +18,7 @@ from dds_core.scaler.component import SCALER
 
 @click.command("export", short_help="Export claims and devices to Perfetto, OpenTelemetry or CSV.")
 @source_arguments
-@since_option
-@end_options
+@period_options
 @output_options("csv", "otlp", "perfetto")
 @click.option("--table", type=click.Choice(list(TABLES)), help="Table of --format csv; by default claims.")
 def export(
@@ -27,7 +26,6 @@ def export(
     url: str | None,
     name: str | None,
     since: str | None,
-    at: str | None,
     until: str | None,
     form: str,
     table: str | None,
@@ -51,7 +49,7 @@ def export(
     with Opened() as opened:
         source = opened.source(sources, url, name)
         require(source, SCALER, "give the log of a scaler: --name CLUSTER/scaler")
-        first, last = period(source.span, since, at, until)
+        first, last = period(source.span, since, until)
         cluster = source.log_name.partition("/")[0]
         story = Story(cluster, progress(cut(source.told(), *last), None, "reading"), first.begun)
     if not story.claims and not story.devices:

@@ -23,15 +23,14 @@ from dds_adapters.sql.urls import as_url, is_url
 from dds_commands.parameters import (
     STANDARD,
     Place,
-    end_options,
     log_option,
     output_option,
     output_options,
     period,
+    period_options,
     policy_read,
     require_end,
     required_log,
-    since_option,
     source_arguments,
     strict_option,
     without_password,
@@ -43,8 +42,8 @@ from dds_commands.sources import Log, Opened, Recording
 from dds_core import __version__
 from dds_core.component import Component, component_of
 from dds_core.engine import EngineOf, checkpoint
-from dds_core.errors import InputError, NotALogFile, Unfoldable
-from dds_core.events import TYPES, LogRepaired
+from dds_core.errors import DdsError, InputError, NotALogFile, Unfoldable
+from dds_core.events import TYPES, Fact, LogRepaired
 from dds_core.log import (
     LOG_OPENED,
     Anchor,
@@ -58,10 +57,11 @@ from dds_core.log import (
     checked,
 )
 from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
-from dds_core.replay import Span, VerifyReport, fold_log, verify
+from dds_core.replay import Span, VerifyReport, event_of, fold_log, verify
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import read_policy
 from dds_core.timeline.instants import rfc3339
+from dds_core.timeline.telling import event_words
 
 _NEWEST = 20
 
@@ -220,8 +220,7 @@ def log_archive(file: str, checkpoint: int | None, url: str | None, name: str | 
 
 @log.command("tail")
 @source_arguments
-@since_option
-@end_options
+@period_options
 @click.option(
     "-n",
     "--events",
@@ -238,7 +237,6 @@ def log_tail(
     url: str | None,
     name: str | None,
     since: str | None,
-    at: str | None,
     until: str | None,
     count: int | None,
     following: bool,
@@ -246,30 +244,30 @@ def log_tail(
     stream: str | None,
     form: str,
 ) -> None:
-    """Show the newest events of a log, and follow it.
+    """Show the newest events of a log in a sentence each, and follow it. JSON has them as they are stored.
 
     With --follow SOURCE is a database, and JSON is one object per line.
     """
     if following:
         require_end("--follow")
-    if following and (at or until):
-        raise InputError("what is followed has no end", fix="leave out --follow, or --at and --until")
+    if following and until:
+        raise InputError("what is followed has no end", fix="leave out --follow or --until")
     with Opened() as opened:
         log = _log(opened, sources, url, name)
         source, head = log.source, log.source.head()
         wanted = [_known_type(one) for one in types] or None
         if count is None and since is None:
             count = _NEWEST
-        first, last = period(log.span, since, at, until)
+        first, last = period(log.span, since, until)
         if count is not None and first == last == Place():
             after, newest = _before_newest(source, head, count, wanted, stream), head.position
         else:
             told = source.read_lean(log.after, head.position, stream, wanted)
             after, newest = _between(told, first, last, count, head)
         if not following:
-            _print_rows(source.read(after, newest, stream, wanted), form)
+            _print_rows(source.read(after, newest, stream, wanted), form, log)
         elif isinstance(source, SqlLog):
-            _print_rows(follow(source, after, types=wanted, stream=stream), "jsonl" if form == "json" else form)
+            _print_rows(follow(source, after, types=wanted, stream=stream), "jsonl" if form == "json" else form, log)
         else:
             raise InputError("nothing is appended to a file", where=f"log {head.log}", fix="leave --follow out")
 
@@ -311,19 +309,47 @@ def _between(rows: Iterable[LeanEvent], first: Place, last: Place, count: int | 
     return (found[0] - 1, found[-1]) if found else (head.position, head.position)
 
 
-def _print_rows(rows: Iterable[Envelope], form: str) -> None:
+_FACTS = [name for name, kind in TYPES.items() if issubclass(kind, Fact)]
+
+
+class _Sentences:
+    """Puts rows into words, one after the other. For names it reads the facts before them, from the newest checkpoint on."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._known = log.component.telling.teller(None, None).known
+        self._read = -1
+
+    def of(self, row: Envelope) -> str:
+        if self._read < 0:
+            self._read = self._log.begin_for(row.position) - 1
+        if self._read < row.position - 1:
+            for one in self._log.source.read_lean(self._read, row.position - 1, types=_FACTS):
+                self._words(one)
+        self._read = row.position
+        return self._words(row)
+
+    def _words(self, row: Envelope | LeanEvent) -> str:
+        if row.data is None:
+            return "(erased)"
+        try:
+            event = event_of(row, self._log.component)
+            return event_words(event, self._known) if event is not None else ""
+        except DdsError:  # of another version, or not from dds: as it is stored
+            return row.data.decode(errors="replace")
+
+
+def _print_rows(rows: Iterable[Envelope], form: str, log: Log) -> None:
     if form == "json":
         show_json(list(map(_row_data, rows)))
         return
-    dress = style()
+    dress, sentences = style(), _Sentences(log)
     for row in rows:
         if form == "jsonl":
             show_jsonl([_row_data(row)])
         else:
-            states = f"  {row.from_state or 'New'} → {row.to_state}" if row.to_state else ""
-            data = row.data.decode() if row.data is not None else "(erased)"
-            line = f"{row.position:>8}  {rfc3339(row.occurred_at)}  {row.type}{states}  {row.stream}"
-            show(f"{dress(line, 'name')}  {data}")
+            line = f"{row.position:>8}  {rfc3339(row.occurred_at)}  {row.type}"
+            show(f"{dress(line, 'name')}  {sentences.of(row)}".rstrip())
         sys.stdout.flush()
 
 

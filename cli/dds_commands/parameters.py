@@ -89,7 +89,7 @@ class Place(NamedTuple):
 
 
 def place(text: str | None, span: Callable[[], tuple[int, int]]) -> Place:
-    """The value of --until or --since: an instant or a position. Raises InputError."""
+    """The value of --at, --since or --until: an instant or a position. Raises InputError."""
     if text is None:
         return Place()
     if not text.isdecimal():
@@ -99,23 +99,17 @@ def place(text: str | None, span: Callable[[], tuple[int, int]]) -> Place:
     return Place(position=int(text))
 
 
-def end(span: Callable[[], tuple[int, int]], at: str | None, until: str | None) -> Place:
-    """The end that --at and --until give together, whichever comes first. Raises InputError."""
+def end(span: Callable[[], tuple[int, int]], text: str | None) -> Place:
+    """The value of --at or --until, where reading ends. Raises InputError, also for an instant before the source begins."""
     span = cache(span)
-    last = place(until, span)
-    instants = [_within(one, span()) for one in (last.at,) if one is not None]
-    instants += [instant(at, span())] if at is not None else []
-    return Place(min(instants, default=None), last.position)
+    last = place(text, span)
+    return last if last.at is None else Place(_within(last.at, span()))
 
 
-def period(
-    span: Callable[[], tuple[int, int]], since: str | None, at: str | None, until: str | None
-) -> tuple[Place, Place]:
-    """Start and end of the output, from --since, --at and --until. Raises InputError."""
-    if since is not None and at is not None:
-        raise InputError("--since and --at do not go together", fix="give --until for the end")
+def period(span: Callable[[], tuple[int, int]], since: str | None, until: str | None) -> tuple[Place, Place]:
+    """Start and end of the output, from --since and --until. Raises InputError."""
     span = cache(span)
-    first, last = place(since, span), end(span, at, until)
+    first, last = place(since, span), end(span, until)
     for begun, ended in zip(first, last, strict=True):
         if begun is not None and ended is not None and begun > ended:
             raise InputError(f"--since {since} is after --until {until}", fix="exchange them")
@@ -265,24 +259,27 @@ def source_arguments(command: _F) -> _F:
 _TIMES = "RFC 3339, HH:MM[:SS] on the source's day, or a duration before its end, such as 15m"
 
 
-def end_options(command: _F) -> _F:
-    """--at and --until."""
-    at = click.option("--at", metavar="TIME", help=f"Read up to this instant: {_TIMES}.")
-    until = click.option(
-        "--until", metavar="TIME|POSITION", help="Read up to this instant or position; TIME as for --at."
-    )
-    return at(until(command))
+def at_option(command: _F) -> _F:
+    """--at, the place whose state is shown."""
+    words = f"Show the state at this instant or position; TIME: {_TIMES}."
+    return click.option("--at", metavar="TIME|POSITION", help=words)(command)
 
 
-def since_option(command: _F) -> _F:
-    """--since."""
-    words = "Show from this instant or position on; TIME as for --at."
-    return click.option("--since", metavar="TIME|POSITION", help=words)(command)
+def period_options(command: _F) -> _F:
+    """--since and --until, between which what happened is shown."""
+    words = "Show from this instant or position on; TIME as for --until."
+    return click.option("--since", metavar="TIME|POSITION", help=words)(_until_option(command))
 
 
-def since_instant_option(command: _F) -> _F:
-    """--since that takes an instant only, for commands that count time and not events."""
-    return click.option("--since", metavar="TIME", help="Show from this instant on, as for --at.")(command)
+def period_of_time_options(command: _F) -> _F:
+    """--since and --until, for commands that count time from --since on: that is an instant."""
+    words = "Show from this instant on; TIME as for --until."
+    return click.option("--since", metavar="TIME", help=words)(_until_option(command))
+
+
+def _until_option(command: _F) -> _F:
+    words = f"Show up to this instant or position; TIME: {_TIMES}."
+    return click.option("--until", metavar="TIME|POSITION", help=words)(command)
 
 
 def output_option(command: _F) -> _F:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from dds_commands.parameters import end, end_options, output_options, source_arguments
+from dds_commands.parameters import at_option, end, output_options, source_arguments
 from dds_commands.rows import Ages, Row, Table, field, readable, show_table
 from dds_commands.screen import show_data
 from dds_commands.sources import Opened, require
@@ -23,7 +23,7 @@ NO_PUBLISHER = "use dds claims and dds devices on it, or give a publisher's log 
 
 @click.command("pools", short_help="Show the publisher's pools.")
 @source_arguments
-@end_options
+@at_option
 @click.option("--node", metavar="NODE", help="Only pools that this node reaches.")
 @output_options("table", "json", "jsonl")
 def pools(
@@ -31,7 +31,6 @@ def pools(
     url: str | None,
     name: str | None,
     at: str | None,
-    until: str | None,
     node: str | None,
     form: str,
 ) -> None:
@@ -42,7 +41,7 @@ def pools(
     with Opened() as opened:
         source = opened.source(sources, url, name, PUBLISHER)
         require(source, PUBLISHER, NO_PUBLISHER)
-        state: PoolState = source.state(*end(source.span, at, until))
+        state: PoolState = source.state(*end(source.span, at))
     rows = chosen_pools(state, node)
     if form == "table":
         show_table(POOLS, rows, state.process.now, "no pools")

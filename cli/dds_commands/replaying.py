@@ -32,13 +32,14 @@ from dds_commands.parameters import (
     LOG_VARIABLE,
     NAME_VARIABLE,
     Place,
+    at_option,
     default_log,
     end,
     instant,
     output_options,
     period,
+    period_options,
     policy_read,
-    since_option,
 )
 from dds_commands.pools import MACHINES, POOLS, chosen_pools, machine_rows
 from dds_commands.rows import readable, show_table
@@ -67,9 +68,8 @@ from dds_core.timeline.phrases import listed, spoken
 
 @click.command("replay")
 @click.argument("sources", metavar="[SOURCE]...", nargs=-1)
-@click.option("--at", metavar="TIME", help="Show the state at this instant.")
-@since_option
-@click.option("--until", metavar="TIME|POSITION", help="End at this instant or position.")
+@at_option
+@period_options
 @click.option("--claim", metavar="NS/NAME|UID", help="Only this claim.")
 @click.option("--node", metavar="NODE", help="Only this node.")
 @click.option("--state", metavar="STATE", help="Only changes into this state; with --at only what is in it.")
@@ -135,7 +135,7 @@ def _policy(source: Recording | Log, path: str | None) -> BaseModel | None:
 _FILTERS = frozenset({"claim", "node", "state", "policy"})
 _GOES_WITH: dict[str, frozenset[str]] = {
     "": _FILTERS | {"since", "until"},
-    "at": _FILTERS | {"until"},
+    "at": _FILTERS,
     "diff": _FILTERS,
 }
 """Options that choose what a replay does, each with the options that it can be combined with. Any other option is an error."""
@@ -184,12 +184,13 @@ def _show(
         things = [view.things(_state(source, policy, Place(one))) for one in (before, after)]
         show_differences((things[0], things[1]), (before, after), form)
     elif at is not None:
-        last = end(source.span, at, until)
+        last = end(source.span, at)
         if form == "mermaid":
             raise InputError("a state is no path that could be drawn", fix="leave --at out, or use --format table")
-        view.show_state(_state(source, policy, last), last.at or 0, form)
+        then = _state(source, policy, last)
+        view.show_state(then, last.at if last.at is not None else then.process.now, form)
     else:
-        first, last = period(source.span, since, at, until)
+        first, last = period(source.span, since, until)
         view.show_changes(lambda: cut(_told(source, policy), *last), first, form)
 
 

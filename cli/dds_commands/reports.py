@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from dds_adapters.web.page import document
-from dds_commands.parameters import Place, end_options, output_options, period, since_option, source_arguments
+from dds_commands.parameters import Place, output_options, period, period_options, source_arguments
 from dds_commands.screen import progress, show, show_json
 from dds_commands.sources import Log, Opened, Recording, cut, require
 from dds_core import __version__
@@ -28,8 +28,7 @@ from dds_core.timeline import Moment
 
 @click.command("report", short_help="Write a report as one HTML file.")
 @source_arguments
-@since_option
-@end_options
+@period_options
 @click.option("--beside", metavar="OTHER", help="Also draw the curves of this source, aligned at its beginning.")
 @output_options("html", "json")
 def report(
@@ -37,7 +36,6 @@ def report(
     url: str | None,
     name: str | None,
     since: str | None,
-    at: str | None,
     until: str | None,
     beside: str | None,
     form: str,
@@ -60,13 +58,13 @@ def report(
         # A recording's moments are kept for the second pass: its replay takes longest.
         kept = list(progress(source.told(), None, "replaying")) if isinstance(source, Recording) else None
         told = (lambda _: kept) if kept is not None else (lambda label: progress(source.told(), None, label))
-        first, last = period(source.span, since, at, until)
+        first, last = period(source.span, since, until)
         made = report_of(told, source.label, source.log_name, first, last)
         made["summary"]["notes"] += _of_servers(opened, source, first, last)
         if beside is not None:
             other = opened.source((beside,), None, None)
             require(other, SCALER, "give a scaler's")
-            whole = period(other.span, None, None, None)
+            whole = period(other.span, None, None)
             there = report_of(lambda label: progress(other.told(), None, label), other.label, other.log_name, *whole)
             made["beside"] = beside_of(there, other.label)
         if form == "json":

@@ -208,6 +208,10 @@ class Log:
                 return
             yield row
 
+    def begin_for(self, position: int) -> int:
+        """The position to read from, to know the state at `position`."""
+        return self._checkpoint(None, position)
+
     def _checkpoint(self, at: int | None, until: int | None) -> int:
         """The position to fold from: the newest usable checkpoint, if the source can find it faster than read everything."""
         start = self.after + 1

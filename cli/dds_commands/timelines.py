@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from dds_commands.parameters import end_options, output_options, period, since_option, source_arguments
+from dds_commands.parameters import output_options, period, period_options, source_arguments
 from dds_commands.screen import progress, show, show_data, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Source, cut, go_on
 from dds_core.component import Component
@@ -41,8 +41,7 @@ from dds_core.timeline.telling import ACT, DECISION, ERASED, REST
 @click.command("timeline", short_help="Show what happened to a claim, device or node, and why.")
 @click.argument("subject", metavar="SUBJECT")
 @source_arguments
-@since_option
-@end_options
+@period_options
 @output_options("table", "json", "jsonl", "mermaid")
 @click.option("--full", is_flag=True, help="Also show every fact, and each of several attempts that ended alike.")
 def timeline(
@@ -51,7 +50,6 @@ def timeline(
     url: str | None,
     name: str | None,
     since: str | None,
-    at: str | None,
     until: str | None,
     form: str,
     full: bool,
@@ -71,7 +69,7 @@ def timeline(
         found = find(source, subject)
         if form == "mermaid":
             require_path(source)
-        first, last = period(source.span, since, at, until)
+        first, last = period(source.span, since, until)
         account = Account(source.component, cut(source.about(found), *last), found)
         if account.history is not None:
             account.live = go_on(account.history, source, last)

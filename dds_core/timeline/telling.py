@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
+from msgspec import UNSET
+
 from dds_core.errors import InputError
 from dds_core.events import (
     KIND_OF,
@@ -123,6 +125,23 @@ def decision_words(decision: Decision, known: Known) -> str:
     if decision.mode == "observe":
         return f"dds would {decision.words(known)}"
     return f"dds decided {'again ' if decision.reissued else ''}to {decision.words(known)}"
+
+
+def event_words(event: Event, known: Known) -> str:
+    """One line for an event of any kind; a fact is folded into `known`. Empty for a checkpoint."""
+    if isinstance(event, Decision):
+        return decision_words(event, known)
+    if isinstance(event, Transition):
+        life: Any = event
+        step = f"{life.source or 'New'} → {life.target}" if life.source != life.target else f"stays {life.target}"
+        what = f"{type(event).__name__.removesuffix('Moved').lower()} {known.called(event.subject)}: {step}"
+        return f"{what}, {life.cause}" if life.cause else what
+    fact: Any = event
+    words = "; ".join(fact_words(event, known.learn(event), known))
+    if words or type(event) not in KIND_OF:
+        return words
+    changed = [name for name in fact.changes.__struct_fields__ if getattr(fact.changes, name) is not UNSET]
+    return f"{known.name(event.subject)}: {', '.join(changed) or 'seen'}"
 
 
 def _asked(request: ClaimRequest) -> str:

@@ -64,7 +64,7 @@ class Kinds(click.ParamType[tuple[Kind, ...]]):
     help="Kinds of disturbance.",
 )
 @click.option("--every", type=click.IntRange(1), default=1, metavar="N", help="Only every N-th point.")
-@click.option("--at", "point", metavar="POINT", help="Only this point, such as dies:12 or stale:3:5.")
+@click.option("--point", metavar="POINT", help="Only this point, such as dies:12 or stale:3:5.")
 @click.option(
     "--against",
     "who",
@@ -129,7 +129,7 @@ def check(
     A command of --against is started with KUBECONFIG for a lab on real time, and RUN, a separate folder for each run. It is
     killed and restarted, its watches and answers are disturbed.
 
-    Ends with 2 on findings; each names the command that repeats it. Ends with 1 when no run reaches the point of --at.
+    Ends with 2 on findings; each names the command that repeats it. Ends with 1 when no run reaches the point of --point.
     """
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     click.get_current_context().call_on_close(lambda: signal.signal(signal.SIGTERM, before))
@@ -139,7 +139,7 @@ def check(
     drawn = [one for one in every_one if one.scenario in DRAWN]
     if drawn and (who != "ours" or at is not None):
         where = drawn[0].scenario
-        raise InputError("are played with ours, as they are drawn", where=where, fix="leave out --against and --at")
+        raise InputError("are played with ours, as they are drawn", where=where, fix="leave out --against and --point")
     if results is not None and every_one[0].is_program:
         raise InputError("holds nothing of a command, which may have changed", where="--results", fix="leave it out")
     kept = Results(results) if results is not None else None

@@ -56,11 +56,11 @@ def test_a_finding_of_the_reference_is_repeated_by_the_command_that_it_names() -
 
 
 def test_a_point_that_no_run_has_is_said_and_one_that_some_have_not_is_counted() -> None:
-    result = run("first_attach", "--at", "dies:999")
+    result = run("first_attach", "--point", "dies:999")
     assert result.exit_code == 1
     assert "dds: dies:999: is not reached: the run has 50 events and 22 writes; name another point" in result.output
     assert "dies         1       0         1\n" in result.output
-    both = run("first_attach", "withdrawn", "two_claims", "--at", "dies:50", "--format", "json")
+    both = run("first_attach", "withdrawn", "two_claims", "--point", "dies:50", "--format", "json")
     assert both.exit_code == 0
     assert [(one["scenario"], one["reached"]) for one in json.loads(both.output)] == [
         ("first_attach", False), ("withdrawn", False)
@@ -70,11 +70,11 @@ def test_a_point_that_no_run_has_is_said_and_one_that_some_have_not_is_counted()
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("first_attach", "--at", "dies"), "dies: is no point of a run; write KIND:NUMBER"),
-        (("first_attach", "--at", "stale:3"), "stale:3: is no point of a run"),
+        (("first_attach", "--point", "dies"), "dies: is no point of a run; write KIND:NUMBER"),
+        (("first_attach", "--point", "stale:3"), "stale:3: is no point of a run"),
         (("first_attach", "--faults", "die"), "'die' is not one of all, dies, unseen"),
-        (("first_attach", "--at", "stale:3:0"), "stale:3:0: is no point of a run"),
-        (("first_attach", "--at", "dies:²"), "dies:²: is no point of a run"),
+        (("first_attach", "--point", "stale:3:0"), "stale:3:0: is no point of a run"),
+        (("first_attach", "--point", "dies:²"), "dies:²: is no point of a run"),
         (("first_attach", "--seeds", "3..1"), "'3..1' is neither a seed nor A..B"),
         (("first_attach", "--seeds", "²"), "'²' is neither a seed nor A..B"),
         (("first_attach", "--against", "./mine", "--results", "r"), "--results: holds nothing of a command"),
@@ -101,7 +101,7 @@ def test_what_was_played_with_the_same_code_is_not_played_again(tmp_path: Path) 
 
 
 def test_a_finding_is_shown_in_the_least_scenario_that_has_it(tmp_path: Path) -> None:
-    result = run("many_devices", "--against", "reference", "--at", "dies:0", "--shrink", str(tmp_path))
+    result = run("many_devices", "--against", "reference", "--point", "dies:0", "--shrink", str(tmp_path))
     assert result.exit_code == 2, result.output
     (path,) = tmp_path.iterdir()
     assert f"dds lab check {path} --seeds 1 --against reference\n" in result.output
@@ -178,7 +178,7 @@ def test_fleets_end_at_once_with_what_was_found(tmp_path: Path, number: signal.S
 def test_who_is_terminated_ends_its_command(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     command = f"echo $$ >{mark}; exec sleep 600"
-    with begun(tmp_path, "first_attach", "--against", command, "--at", "dies:3") as process:
+    with begun(tmp_path, "first_attach", "--against", command, "--point", "dies:3") as process:
         eventually(lambda: mark.exists() and mark.read_text().endswith("\n"))
         process.terminate()
         assert not process.communicate(timeout=10)[0].strip() and process.returncode == 143

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.core.scaler.history.told import DATA
 from tests.support.commands import FIRST_ATTACH, TWO_CLAIMS, fine, log_of, refused
 
 
@@ -77,6 +79,28 @@ def test_the_tail_shows_the_newest_events(log: str) -> None:
     assert "New → Pending" in only
     assert "Checkpoint" not in only
     assert fine("log", "tail", "-n", "0", "--log", log) == ""
+
+
+def test_the_tail_is_sentences_with_names_whatever_is_left_out(log: str, tmp_path: Path) -> None:
+    moved = fine("log", "tail", "-n", "1000", "--type", "ClaimMoved", "--log", log).splitlines()
+    assert any(
+        line.endswith("claim default/train-1: Attached → Bound, pod default/train-1 runs on node0001") for line in moved
+    )
+    every = fine("log", "tail", "-n", "1000", "--log", log).splitlines()
+    assert set(moved) <= set(every), "a sentence is the same among others"
+    assert any("dds would promise GPU-" in line for line in every)
+    assert any("claim default/train-1 asks for 1 of nvidia-a100-40" in line for line in every)
+    assert not [line for line in every if '{"' in line and "LogOpened" not in line]
+    file = str(tmp_path / "export.jsonl.gz")
+    fine("log", "export", file, "--log", log)
+    assert fine("log", "tail", "-n", "1000", file).splitlines() == every
+
+
+def test_names_are_known_from_the_checkpoint_that_a_log_begins_with() -> None:
+    cut = str(DATA / "logs" / "archived.log.jsonl.gz")
+    lines = fine("log", "tail", cut, "-n", "1000", "--type", "ClaimMoved", "--type", "DeviceMoved").splitlines()
+    uid = re.compile(r"(claim|device) [0-9a-f]{8}-")
+    assert lines and not [line for line in lines if uid.search(line)]
 
 
 def test_the_newest_of_a_type_are_found_however_far_back(log: str) -> None:

@@ -63,45 +63,41 @@ def test_an_instant_before_everything_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("since", "at", "until", "first", "last"),
+    ("since", "until", "first", "last"),
     [
-        (None, None, None, Place(), Place()),
-        ("30m", None, "02:45", Place(at=DAY + 2 * HOUR + HOUR // 2), Place(at=DAY + 2 * HOUR + 3 * HOUR // 4)),
-        ("7", None, "9", Place(position=7), Place(position=9)),
-        ("7", None, "02:00", Place(position=7), Place(at=DAY + 2 * HOUR)),
-        (None, "02:30", "9", Place(), Place(DAY + 2 * HOUR + HOUR // 2, 9)),
-        (None, "02:30", "02:00", Place(), Place(at=DAY + 2 * HOUR)),
-        ("00:00", None, None, Place(at=DAY), Place()),
-        ("5d", None, None, Place(at=DAY + 3 * HOUR - 5 * 24 * HOUR), Place()),
+        (None, None, Place(), Place()),
+        ("30m", "02:45", Place(at=DAY + 2 * HOUR + HOUR // 2), Place(at=DAY + 2 * HOUR + 3 * HOUR // 4)),
+        ("7", "9", Place(position=7), Place(position=9)),
+        ("7", "02:00", Place(position=7), Place(at=DAY + 2 * HOUR)),
+        ("00:00", None, Place(at=DAY), Place()),
+        ("5d", None, Place(at=DAY + 3 * HOUR - 5 * 24 * HOUR), Place()),
     ],
 )
 def test_a_period_begins_and_ends_at_instants_or_positions(
-    since: str | None, at: str | None, until: str | None, first: Place, last: Place
+    since: str | None, until: str | None, first: Place, last: Place
 ) -> None:
-    assert period(lambda: SPAN, since, at, until) == (first, last)
+    assert period(lambda: SPAN, since, until) == (first, last)
 
 
 @pytest.mark.parametrize(
-    ("since", "at", "until", "said"),
+    ("since", "until", "said"),
     [
-        ("01:30", "02:00", None, "--since and --at do not go together"),
-        ("02:00", None, "01:30", "--since 02:00 is after --until 01:30"),
-        ("9", None, "8", "--since 9 is after --until 8"),
-        (None, None, "0", "0 is no position; positions begin with 1"),
-        (None, None, "00:30", "there was nothing yet"),
-        (None, "9", None, "'9' is no instant"),
+        ("02:00", "01:30", "--since 02:00 is after --until 01:30"),
+        ("9", "8", "--since 9 is after --until 8"),
+        (None, "0", "0 is no position; positions begin with 1"),
+        (None, "00:30", "there was nothing yet"),
     ],
 )
-def test_a_period_that_cannot_be_is_refused(since: str | None, at: str | None, until: str | None, said: str) -> None:
+def test_a_period_that_cannot_be_is_refused(since: str | None, until: str | None, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        period(lambda: SPAN, since, at, until)
+        period(lambda: SPAN, since, until)
 
 
 def test_positions_need_no_look_at_the_source() -> None:
     def never() -> tuple[int, int]:
         raise AssertionError("the source was read")
 
-    assert period(never, "3", None, "9") == (Place(position=3), Place(position=9))
+    assert period(never, "3", "9") == (Place(position=3), Place(position=9))
 
 
 def test_no_password_is_shown() -> None:

@@ -190,7 +190,7 @@ def test_the_state_is_a_table_for_people(log: str) -> None:
     assert text[1].split()[:9] == [POOL, "gpu.nvidia.com", "dds", "1", "1", "3", "1", "2", "3"]
     assert "uuid-server-0  server-0  server-0  1       at most 4 and at least 0 of A100 40G" in text
     assert text[-1] == "no good answer about A100 40G in fabric 1: 503 Service Unavailable"
-    assert fine("pools", log, "--until", "3") == "no pools\n"
+    assert fine("pools", log, "--at", "3") == "no pools\n"
 
 
 def test_a_node_chooses_the_pools_that_it_reaches(log: str) -> None:

@@ -213,7 +213,7 @@ def test_a_replay_reads_a_log_where_no_source_is_named(log: str) -> None:
 
 @pytest.mark.parametrize(("command", "first"), [("claims", "claim"), ("devices", "device")])
 def test_rows_are_sorted_and_limited(command: str, first: str, tmp_path: Path) -> None:
-    args = (command, log_of(str(RECORDINGS / "burst.jsonl.gz"), tmp_path), "--until", "400")
+    args = (command, log_of(str(RECORDINGS / "burst.jsonl.gz"), tmp_path), "--at", "400")
     whole = json.loads(fine(*args, "--json"))
     assert len(whole) > 8
     orders = {"name": first, "since": "since", "node": "node", "state": "state"}

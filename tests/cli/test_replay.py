@@ -133,7 +133,7 @@ def test_a_position_is_an_instant_too(log: str) -> None:
     entries = json.loads(fine("replay", log, "--format", "json"))["entries"]
     for entry in (entry for entry in entries if entry["kind"] == "claim"):
         for source in (log, FIRST_ATTACH):
-            rows = json.loads(fine("claims", source, "--until", str(entry["position"]), "--format", "json"))
+            rows = json.loads(fine("claims", source, "--at", str(entry["position"]), "--format", "json"))
             assert [row["state"] for row in rows][:1] in ([entry["to"]], [])
 
 
@@ -258,8 +258,8 @@ def test_those_that_have_ended_are_chosen_by_how_they_ended() -> None:
     rows = json.loads(fine("claims", source, "--all", "--json", "--state", "bound"))
     assert [row["claim"] for row in rows] == ["default/job-0", "default/job-1"]
     assert len(json.loads(fine("claims", source, "--all", "--json", "--state", "Released"))) == 3
-    assert fine("claims", source, "--until", "3").endswith("\nno claims\n")
-    assert "default/train-1  Unallocated" in fine("claims", FIRST_ATTACH, "--until", "02:11:04.185")
+    assert fine("claims", source, "--at", "3").endswith("\nno claims\n")
+    assert "default/train-1  Unallocated" in fine("claims", FIRST_ATTACH, "--at", "02:11:04.185")
 
 
 def test_a_filter_that_names_nothing_is_refused(log: str) -> None:

@@ -147,7 +147,9 @@ def test_histories_of_a_log_that_is_written_count_until_now_and_say_when_nobody_
         assert re.match(rf"dds: last event {days} ago, but a live scaler writes [^\n]+\n", found.stderr), command
         assert re.search(counted, found.stdout) and "as of" not in found.stdout, command
         assert not dds(*command, path, "--until", "02:22").stderr, "what has an end is not written"
-    assert "as of 2026-11-21T02:11:20.000000Z" in fine("timeline", "default/train-1", FIRST_ATTACH, "--at", "02:11:20")
+    assert "as of 2026-11-21T02:11:20.000000Z" in fine(
+        "timeline", "default/train-1", FIRST_ATTACH, "--until", "02:11:20"
+    )
     assert "as of" not in fine("timeline", "default/train-1", FIRST_ATTACH), "it has ended"
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
+import click
 import pytest
 
+from dds_commands import main
 from tests.support.commands import FIRST_ATTACH, fine, log_of, refused
 
 CLAIM = "default/train-1"
@@ -38,13 +41,33 @@ def test_the_entries_of_a_period_are_those_of_the_whole(command: tuple[str, ...]
         assert entries(*command, source, "--since", "1d") == whole
 
 
-def test_as_of_an_instant_and_up_to_it_are_the_same(log: str) -> None:
-    assert fine("timeline", CLAIM, log, "--at", "02:11:10") == fine("timeline", CLAIM, log, "--until", "02:11:10")
-    for command in ("claims", "devices"):
-        assert fine(command, log, "--at", "02:11:20") == fine(command, log, "--until", "02:11:20")
-        assert fine(command, log, "--at", "02:11:20", "--until", "02:11:10") == fine(command, log, "--at", "02:11:10")
+def options(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, set[str]]]:
+    """Every command with its options."""
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            inner = command.get_command(click.Context(command), name)
+            assert inner is not None
+            yield from options(inner, (*path, name))
+    else:
+        yield " ".join(path), {opt for one in command.params for opt in one.opts}
+
+
+def test_at_is_of_a_state_and_until_of_a_period_in_every_command() -> None:
+    of = dict(options(main))
+    both = {"claims", "devices", "replay"}  # a state, or with --all and without --at what has been
+    assert {name for name, opts in of.items() if "--at" in opts} == {*both, "pools"}
+    assert {name for name, opts in of.items() if "--since" in opts} == {
+        *both, "timeline", "report", "usage", "export", "log tail",
+    }  # fmt: skip
+    assert all("--until" in opts for opts in of.values() if "--since" in opts)
+
+
+def test_a_state_is_that_at_an_instant_or_a_position(log: str) -> None:
+    position = str(entries("replay", log, "--until", "02:11:20")[-1]["position"])
+    for command in ("claims", "devices", "replay"):
+        (_, *shown), (_, *same) = (fine(command, log, "--at", one).splitlines() for one in ("02:11:20", position))
+        assert shown and [line.split()[:2] for line in same] == [line.split()[:2] for line in shown]
     assert "as of 2026-11-21T02:12:00.000000Z" in fine("claims", log, "--at", "02:12")
-    assert fine("replay", log, "--at", "02:11:20", "--until", "40") != fine("replay", log, "--at", "02:11:20")
 
 
 def test_what_is_counted_is_what_is_shown_and_the_end_is_the_end() -> None:
@@ -65,7 +88,7 @@ def test_the_newest_events_of_a_period(log: str) -> None:
     since, until = [one for one in rows if one["at"] >= at], [one for one in rows if one["at"] <= at]
     assert len(since) > 20 and len(until) > 20
     assert tail("--since", at)[-len(since) :] == since
-    assert tail("--until", at) == tail("--at", at) == until[-20:]
+    assert tail("--until", at) == until[-20:]
     assert tail("--since", at, "-n", "3") == since[-3:]
     assert tail("--since", "30", "--until", "39") == [one for one in rows if 30 <= one["position"] <= 39]
     assert (
@@ -78,12 +101,22 @@ def test_the_newest_events_of_a_period(log: str) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("timeline", CLAIM, "--since", "02:11", "--at", "02:12"), "--since and --at do not go together"),
+        (("timeline", CLAIM, "--at", "02:12"), "No such option '--at'"),
+        (
+            ("claims", "--until", "02:12"),
+            "--until says nothing of what is there; give --at for the state at an instant",
+        ),
+        (
+            ("claims", "--since", "02:12"),
+            "--since says nothing of what is there; give --at for the state at an instant",
+        ),
+        (("devices", "--all", "--at", "02:12"), "--at shows a state, --all what has been; give --until"),
+        (("replay", "--at", "02:12", "--until", "02:11"), "--at and --until do not go together"),
         (("replay", "--since", "02:11", "--at", "02:12"), "--at and --since do not go together"),
         (("replay", "--since", "02:12", "--until", "02:11:10"), "--since 02:12 is after --until 02:11:10"),
         (("replay", "--at", "02:12", "--since", "02:12"), "--at and --since do not go together"),
         (("replay", "--until", "0"), "positions begin with 1"),
-        (("devices", "--until", "noon"), "'noon' is no instant; write 2026-11-21T02:11:05.761Z"),
+        (("devices", "--at", "noon"), "'noon' is no instant; write 2026-11-21T02:11:05.761Z"),
     ],
 )
 def test_a_period_that_cannot_be_is_refused(args: tuple[str, ...], said: str) -> None:

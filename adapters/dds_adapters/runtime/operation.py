@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic
 
+from dds_adapters.kubernetes.watch.reflector import Dispensable
 from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, PUBLISHER_OPTIONAL, VERSIONS
 from dds_adapters.kubernetes.watch.watch_spec import PUBLISHER as FOLLOWED
 from dds_adapters.runtime.autoscaler import AutoscalerController
@@ -122,7 +123,8 @@ class Operation(ABC, Generic[P]):
         again = str(error) == before and time.monotonic() - at < AGAIN
         if not again:
             self._said[part] = (str(error), time.monotonic())
-        self._say(str(error), logging.DEBUG if again else logging.WARNING, part)
+        level = logging.INFO if isinstance(error, Dispensable) else logging.WARNING
+        self._say(str(error), logging.DEBUG if again else level, part)
 
     def committed(self, steps: Sequence[Committed], state: P, /) -> None:
         for listener in reversed(self._listeners):

@@ -45,7 +45,7 @@ class Case:
     @property
     def command(self) -> str:
         """The command that repeats the run."""
-        at = f" --at {self.perturbation}" if self.perturbation is not None else ""
+        at = f" --point {self.perturbation}" if self.perturbation is not None else ""
         speed = f" --speed {self.speed:g}" if self.is_program else ""
         return f"dds lab check {shlex.quote(self.scenario)} --seeds {self.seed} --against {shlex.quote(self.who)}{speed}{at}"
 

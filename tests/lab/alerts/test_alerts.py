@@ -242,7 +242,7 @@ RUNS = (
     Run(a_pool_is_closed, 40, {"DdsNobodyDecides": 7, "DdsPoolClosed": 37}),
     Run(nothing, 25, {"DdsClaimsWait": 21}, story=TOO_MANY),
     Run(a_number_cannot_be_read, 15, {"DdsMetricsUntrue": 11}),
-    Run(a_policy_is_broken, 15, {"DdsPolicyInvalid": 12, "DdsObjectRejected": 11}),
+    Run(a_policy_is_broken, 15, {"DdsPolicyInvalid": 12}),
 )
 """In the fabric that hangs no claim stays in Attaching, its pool opens again and again, and orders are
 made in minutes 1 and 13."""

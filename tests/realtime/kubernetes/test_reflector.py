@@ -12,8 +12,8 @@ import pytest
 
 from dds_adapters.kubernetes import cluster as cluster_module
 from dds_adapters.kubernetes.watch.delta_queue import LOST, STALE, SYNCED, Arrival, DeltaQueue
-from dds_adapters.kubernetes.watch.reflector import Timing, stop_all
-from dds_adapters.kubernetes.watch.watch_spec import VERSIONS, WatchSpec, watched
+from dds_adapters.kubernetes.watch.reflector import Dispensable, Timing, stop_all
+from dds_adapters.kubernetes.watch.watch_spec import VERSIONS, WatchSpec, watched, watched_by_publisher
 from dds_lab.api.gates import Gates
 from dds_lab.api.server import ApiServer
 from dds_lab.crds import COMPOSABLE_RESOURCES
@@ -186,9 +186,19 @@ def test_what_is_not_served_is_told_once_and_found_when_it_comes(tmp_path: Path)
         assert [str(one) for one in found.troubles if "is not served in any version" in str(one)] == [
             str(found.troubles[0])
         ]
+        assert not isinstance(found.troubles[0], Dispensable)
         assert found.reflector.requests > 2
         found.world.call(lambda client: client.create("customresourcedefinitions", COMPOSABLE_RESOURCES))
         assert found.taker.until(lambda: found.taker.types() == [LOST, SYNCED])
+
+
+def test_who_follows_what_need_not_be_served_is_told_that_nothing_has_to_be_done(tmp_path: Path) -> None:
+    server = ApiServer(gates=Gates.for_version("1.36"), now=wall, random=Random(1))
+    (resources,) = (one for one in watched_by_publisher() if one.resource == "composableresources")
+    with reflected(tmp_path, watched=resources, server=server) as found:
+        assert found.taker.until(lambda: LOST in found.taker.types())
+        (told,) = found.troubles
+        assert isinstance(told, Dispensable) and "nothing to do" in str(told), told
 
 
 # -- pods --------------------------------------------------------------------------------------------------------------

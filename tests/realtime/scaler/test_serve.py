@@ -60,8 +60,11 @@ def ordered(lab: LiveLab) -> list[Any]:
     return lab.call(lambda lab: lab.client("test").list("composabilityrequests"))
 
 
-def test_a_first_installation_observes(lab: LiveLab, tmp_path: Path) -> None:
-    with started(lab, tmp_path) as ours:
+def test_a_first_installation_observes_and_calls_nobody(tmp_path: Path) -> None:
+    """In a cluster as it is by default: without DeviceTaintRules."""
+    scenario = without_scaler(find("first_attach"))
+    scenario = scenario.model_copy(update={"cluster": scenario.cluster.model_copy(update={"taint_rules": "none"})})
+    with LiveLab(scenario, tmp_path, speed=SPEED) as lab, started(lab, tmp_path) as ours:
         eventually(lambda: "AttachOrdered" in types(tmp_path))
         eventually(lambda: "readyz check passed" in ours.probe().text)
         assert ours.metric("dds_synced") == 1
@@ -70,8 +73,13 @@ def test_a_first_installation_observes(lab: LiveLab, tmp_path: Path) -> None:
         assert said["mode"]["effective"] == "observe"
         assert said["synced"]
         assert ours.end() == 0
-    assert ordered(lab) == []
-    assert lab.call(lambda lab: lab.ledger.count("attach", "done")) == 0
+        assert ordered(lab) == []
+        assert lab.call(lambda lab: lab.ledger.count("attach", "done")) == 0
+    told = {line["level"]: line["msg"] for line in ours.lines() if line.get("part") == "devicetaintrules"}
+    assert "nothing to do, everything else goes on" in told["info"], told
+    called = [line for line in ours.lines() if line["level"] in ("warning", "error")]
+    odd = {"clock", "loop"}  # the lab's clock runs faster, and the machine may be busy
+    assert not [line for line in called if line.get("part") not in odd]
     assert len(ours.lines()) == len(ours.said.read_text().splitlines()), "each line is JSON"
     assert ours.says("would")
     fine("log", "verify", str(tmp_path / LOG))
@@ -126,6 +134,8 @@ def test_a_change_of_the_policy_file_takes_effect(lab: LiveLab, tmp_path: Path) 
 def test_whoever_loses_the_lease_stands_by_again_and_leads_when_it_is_over(lab: LiveLab, tmp_path: Path) -> None:
     with started(lab, tmp_path, *LEASE) as ours:
         eventually(lambda: "Synced" in types(tmp_path))
+        waited = [line["msg"] for line in ours.lines() if line["msg"].startswith("standing by: ")]
+        assert waited and all(" leads" not in one or ": no one leads; " in one for one in waited), "a first start"
 
         lab.call(_give_lease_away)
         eventually(lambda: ours.says("lease composable-dra/dds-scaler: is held by somebody-else; it stands by again"))

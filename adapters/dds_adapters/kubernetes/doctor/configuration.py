@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from dds_adapters.kubernetes.cluster import Refused, Unreachable
 from dds_adapters.kubernetes.decode import config
@@ -139,28 +139,37 @@ def in_short(policy: Policy) -> Iterator[Finding]:
         else "no device goes back"
     )
     yield ok("policy", f"valid: mode {policy.mode}, hand-over {policy.hand_over}, {wait}")
-    if policy.mode == "observe":
-        yield note(
-            "policy", "in mode observe nothing is written to the cluster", "set mode to attach once you trust it"
-        )
 
 
 def of_publisher(policy: PublishPolicy) -> Iterator[Finding]:
     """The publisher's policy in short."""
-    check = "publish policy"
     labels = "labels nodes" if policy.label_nodes else "leaves the labels of nodes alone"
-    yield ok(check, f"valid: mode {policy.mode}, adopts {policy.adopt}, {labels}")
-    if policy.mode == "observe":
-        yield note(check, "in mode observe nothing is published", "set mode to publish once you trust it")
+    yield ok("publish policy", f"valid: mode {policy.mode}, adopts {policy.adopt}, {labels}")
 
 
 def of_autoscaler(policy: AutoscalePolicy) -> Iterator[Finding]:
     """The autoscaler's policy in short."""
-    check = "autoscale policy"
     groups = several(one.name for one in policy.groups) or "none"
-    yield ok(check, f"valid: mode {policy.mode}, groups {groups}")
-    if policy.mode == "observe":
-        yield note(check, "in mode observe no group is shown", "set mode to autoscale once you trust it")
+    yield ok("autoscale policy", f"valid: mode {policy.mode}, groups {groups}")
+
+
+_OBSERVES = {
+    "policy": ("nothing is written to the cluster", "attach"),
+    "publish policy": ("nothing is published", "publish"),
+    "autoscale policy": ("no group is shown", "autoscale"),
+}
+"""What does not happen in mode observe, and the next mode."""
+
+
+def in_force(check: str, given: str, state: Any) -> Iterator[Finding]:
+    """The mode in which a component runs: that of its log's newest state, or the one that is `given` here if it never ran."""
+    ran = state is not None and state.process.epoch > 0
+    if ran and state.policy.mode != given:
+        what = f"it runs in mode {state.policy.mode}, as its log says; what the doctor was given says {given}"
+        yield note(check, what, "give dds doctor the policy and mode of the component, or restart that with these")
+    if (state.mode if ran else given) == "observe":
+        nothing, then = _OBSERVES[check]
+        yield note(check, f"in mode observe {nothing}", f"set mode to {then} once you trust it")
 
 
 def timeouts(policy: Policy, state: State | None) -> Iterator[Finding]:
@@ -228,8 +237,8 @@ class Journal(Protocol):
     def heads(self) -> list[Head]:
         """The heads of all its logs."""
 
-    def state(self, name: str) -> State:
-        """The state of a log. Raises DdsError."""
+    def state(self, name: str) -> Any:
+        """The state of a log, of the class of its component. Raises DdsError."""
 
 
 def log(journal: Journal, name: str, cluster: str | None, now: int) -> Iterator[Finding]:

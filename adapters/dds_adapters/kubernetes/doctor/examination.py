@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from dds_adapters.kubernetes.cluster import Asking, Refused
 from dds_adapters.kubernetes.decode import config
@@ -176,7 +176,12 @@ def examine(examined: Examined) -> Iterator[Finding]:
     yield from of_publishing
     yield from of_autoscaling
     yield from of_machines
-    yield from _records(examined, context if reached else None, rules)
+    modes = {
+        "policy": rules.mode if sound(of_policy) else None,
+        "publish policy": published.mode if sound(of_publishing) else None,
+        "autoscale policy": autoscaled.mode if sound(of_autoscaling) else None,
+    }
+    yield from _records(examined, context if reached else None, rules, modes)
 
 
 def _read(
@@ -219,24 +224,35 @@ def _fabric(
     yield from alone("fabric", partial(fabric.fabric, context, manager, now))
 
 
-def _records(examined: Examined, context: ExaminationContext | None, rules: Policy) -> Iterator[Finding]:
-    """The logs, and what the scaler has learned by its log."""
-    state: State | None = None
+def _records(
+    examined: Examined, context: ExaminationContext | None, rules: Policy, modes: Mapping[str, str | None]
+) -> Iterator[Finding]:
+    """The logs, in which modes their components run, and what the scaler has learned by its log. `modes`: by policy, None if it
+    is not valid."""
+    states: dict[str, Any] = {}
+    logs = {
+        "policy": examined.log if examined.policy is not None else None,
+        "publish policy": examined.publisher.log if examined.publisher is not None else None,
+        "autoscale policy": examined.autoscaler.log if examined.autoscaler is not None else None,
+    }
+    named = {check: name for check, name in logs.items() if name is not None}
     if examined.journal is None:
         yield unknown("log", "no log was named", "give --log URL")
     else:
         try:
             opened = examined.journal()
-            if examined.policy is not None:
-                told = list(configuration.log(opened, examined.log, _uid(context), examined.now()))
+            for check, name in named.items():
+                told = list(configuration.log(opened, name, _uid(context), examined.now()))
                 yield from told
-                if sound(told) and any(one.log == examined.log for one in opened.heads()):
-                    state = opened.state(examined.log)
-            for one in (examined.publisher, examined.autoscaler):
-                if one is not None:
-                    yield from configuration.log(opened, one.log, _uid(context), examined.now())
+                if sound(told) and any(one.log == name for one in opened.heads()):
+                    states[check] = opened.state(name)
         except DdsError as problem:
             yield failed("log", problem, "error")
+    for check in named:
+        mode = modes[check]
+        if mode is not None:
+            yield from configuration.in_force(check, mode, states.get(check))
+    state: State | None = states.get("policy")
     if examined.policy is not None:
         yield from alone("binding timeout", partial(configuration.timeouts, rules, state))
         if context is not None:

@@ -124,6 +124,8 @@ class Elector:
         """What a standby waits for, in words."""
         if self._state.trouble is not None:
             return f"waiting for the lease: {self._state.trouble.what}"
+        if self._state.unread:
+            return "the lease was not read yet"
         left = self._state.vacant_for(self._clock())
         if left is None:
             return f"{self.holder} leads"

@@ -153,14 +153,19 @@ class LeaseState:
         """The last known holder of the Lease; empty for none."""
         return self._seen.holder if self._seen is not None else ""
 
+    @property
+    def unread(self) -> bool:
+        """The Lease was not read yet: who holds it is not known."""
+        return self._seen is None and self._stale
+
     def vacant_for(self, now: float) -> float | None:
-        """Seconds until a standby may take the Lease. None while another process seems to lead, that is, has renewed its record
+        """Seconds until a standby may lead. None while another process seems to lead, that is, has renewed its record
         within half its duration."""
         if self.phase is Phase.CLAIMING:
             return max(0.0, self._lead_from - now)
         seen = self._seen
-        if seen is None:
-            return max(0.0, self._make_from - now)
+        if seen is None:  # a Lease that it makes, it holds only after the duration: another may have been deleted
+            return max(0.0, self._make_from - now) + self._settings.duration
         if not seen.holder:
             return 0.0
         left = self._free_at(seen) - now

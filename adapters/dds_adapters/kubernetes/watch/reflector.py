@@ -22,7 +22,7 @@ from dds_adapters.kubernetes.cluster import Cluster, Event, Page, Refused, Unrea
 from dds_adapters.kubernetes.limiter import FIRST, LASTING, LONGEST, REQUESTS, WINDOW, Backoff, Limiter
 from dds_adapters.kubernetes.watch.delta_queue import DELETED, LOST, SYNCED
 from dds_adapters.kubernetes.watch.object_store import ERROR, Identity, Listing, ObjectStore, Seen, failure, identity
-from dds_adapters.kubernetes.watch.watch_spec import OPTIONAL, WatchSpec
+from dds_adapters.kubernetes.watch.watch_spec import WatchSpec
 from dds_core.errors import DdsError
 from dds_core.text import scrub
 
@@ -67,6 +67,10 @@ class Timing:
     lasting: float = LASTING
     requests: int = REQUESTS
     window: float = WINDOW
+
+
+class Dispensable(DdsError):
+    """An optional resource is not served: no person is needed."""
 
 
 class _NotServed(Exception):
@@ -212,11 +216,13 @@ class Reflector:
         """Report once that the resource is not served; gives the seconds to wait."""
         if not self._lost:
             versions = ", ".join(self._watched.versions)
-            without = "everything else goes on" if self.resource in OPTIONAL else "nothing is decided before"
-            fix = f"install what serves it ({without}); it is looked for again every few minutes"
-            self._tell(
-                DdsError(f"is not served in any version that is understood ({versions})", where=self._said, fix=fix)
-            )
+            what = f"is not served in any version that is understood ({versions})"
+            again = "it is looked for again every few minutes"
+            if self._watched.optional:
+                self._tell(Dispensable(what, where=self._said, fix=f"nothing to do, everything else goes on; {again}"))
+            else:
+                fix = f"install what serves it (nothing is decided before); {again}"
+                self._tell(DdsError(what, where=self._said, fix=fix))
         self._lose()
         return self._absence.failed(time.monotonic())
 

@@ -44,14 +44,16 @@ PENDING = Scope(fields="spec.nodeName=")
 class WatchSpec:
     """A resource and which of its objects are followed.
 
-    `matters` is for a scope that an object can leave without being deleted (a pod gets a node). If `matters` is true for the
-    object's last JSON, dds gets the object to see its new state. None: an object that leaves is deleted.
+    `optional`: a cluster need not serve it. `matters` is for a scope that an object can leave without being deleted (a pod gets
+    a node). If `matters` is true for the object's last JSON, dds gets the object to see its new state. None: an object that
+    leaves is deleted.
     """
 
     resource: str
     versions: tuple[str, ...]
     scope: Scope = EVERYTHING
     matters: Callable[[bytes], bool] | None = None
+    optional: bool = False
 
 
 BARE_METAL_HOSTS = WatchSpec("baremetalhosts", ("metal3.io/v1alpha1",))
@@ -69,7 +71,9 @@ def watched(config_namespace: str = config.NAMESPACE) -> tuple[WatchSpec, ...]:
         "configmaps": WatchSpec("configmaps", VERSIONS["configmaps"], scope_of_config(config_namespace)),
         "pods": WatchSpec("pods", VERSIONS["pods"], PENDING, refers_to_claims),
     }
-    return tuple(special.get(name) or WatchSpec(name, versions) for name, versions in VERSIONS.items())
+    return tuple(
+        special.get(name) or WatchSpec(name, versions, optional=name in OPTIONAL) for name, versions in VERSIONS.items()
+    )
 
 
 def watched_by_publisher(
@@ -77,7 +81,15 @@ def watched_by_publisher(
 ) -> tuple[WatchSpec, ...]:
     """All that the publisher follows. `bare_metal_hosts`: BareMetalHosts say which machine a node is."""
     ours = scope_of_config(config_namespace)
-    found = tuple(WatchSpec(name, VERSIONS[name], ours if name == "configmaps" else EVERYTHING) for name in PUBLISHER)
+    found = tuple(
+        WatchSpec(
+            name,
+            VERSIONS[name],
+            ours if name == "configmaps" else EVERYTHING,
+            optional=name in PUBLISHER_OPTIONAL,
+        )
+        for name in PUBLISHER
+    )
     return (BARE_METAL_HOSTS, *found) if bare_metal_hosts else found
 
 

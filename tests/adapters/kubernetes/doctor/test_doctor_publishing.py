@@ -293,7 +293,7 @@ def test_labels_that_the_publisher_will_write_are_no_error() -> None:
 
 
 def test_the_policy_in_short() -> None:
-    assert [one.level for one in configuration.of_publisher(PublishPolicy())] == ["ok", "note"]
+    assert [one.level for one in configuration.of_publisher(PublishPolicy())] == ["ok"]
     (found,) = configuration.of_publisher(LIVE)
     assert found.what == "valid: mode publish, adopts none, labels nodes"
 

@@ -13,9 +13,11 @@ from dds_adapters.kubernetes.doctor import Examined, Finding, Journal, configura
 from dds_adapters.kubernetes.doctor.context import PATIENCE, ExaminationContext
 from dds_adapters.kubernetes.doctor.findings import Level, failed, foreign, ok, several
 from dds_adapters.sql import Database, upgrade
-from dds_commands.sources import Recording
+from dds_commands.sources import Log, Recording
+from dds_core.engine import new_event
 from dds_core.errors import DatabaseMissing, InputError, LogUnreachable, PolicyError
-from dds_core.log import Head
+from dds_core.events import PolicyChanged, Started
+from dds_core.log import Group, Head
 from dds_core.scaler.model import Rate, Timeout
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_core.scaler.state import State
@@ -41,7 +43,7 @@ def learned(**seconds: tuple[float, float]) -> State:
 
 
 def test_a_policy_in_short() -> None:
-    assert levels(configuration.in_short(Policy())) == ["ok", "note"]
+    assert levels(configuration.in_short(Policy())) == ["ok"]
     (live,) = configuration.in_short(Policy(mode="detach"))
     assert "idle devices go back after 600 s" in live.what
 
@@ -104,7 +106,8 @@ class InDatabase:
         return self.database.heads()
 
     def state(self, name: str) -> State:
-        return State()
+        state: State = Log(self.database.log(name), self.where).state(None, None)
+        return state
 
 
 @pytest.fixture
@@ -228,6 +231,36 @@ def test_what_cannot_be_had_is_a_finding(part: str, error: Exception, check: str
     found = list(examine(examined(DoctorLab(), **{part: raising(error)})))
     assert [one.check for one in found if one.level == "error"] == [check]
     assert {one.check for one in found} >= {"policy", "log", "binding timeout"}
+
+
+@pytest.mark.parametrize(
+    ("given", "runs", "told"),
+    [
+        ("observe", "", ["in mode observe nothing is written to the cluster"]),
+        ("attach", "", []),
+        ("observe", "attach", ["it runs in mode attach, as its log says; what the doctor was given says observe"]),
+        (
+            "attach",
+            "observe",
+            [
+                "it runs in mode observe, as its log says; what the doctor was given says attach",
+                "in mode observe nothing is written to the cluster",
+            ],
+        ),
+        ("detach", "detach", []),
+    ],
+)
+def test_the_mode_is_the_one_that_runs(database: InDatabase, given: Any, runs: Any, told: list[str]) -> None:
+    clinic = DoctorLab(seconds=0)
+    uid = clinic.admin.get("namespaces", "kube-system")["metadata"]["uid"]
+    log = database.database.open_log(NAME, cluster=uid, recorded_at=NOON)
+    if runs:
+        policy = Policy(mode=runs).model_dump(mode="json")
+        facts = Started("0.1.0", "f", 1, 1, runs), PolicyChanged(policy)
+        told_groups = [Group(number, (new_event(fact, NOON, None),)) for number, fact in enumerate(facts)]
+        log.append(told_groups, epoch=log.take_epoch(NOON), recorded_at=NOON)
+    found = examine(examined(clinic, policy=lambda: Policy(mode=given), journal=lambda: database))
+    assert [one.what for one in found if (one.check, one.level) == ("policy", "note")] == told
 
 
 def test_a_log_that_cannot_be_folded_is_an_error(database: InDatabase, monkeypatch: pytest.MonkeyPatch) -> None:

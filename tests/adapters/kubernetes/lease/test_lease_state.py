@@ -65,6 +65,23 @@ def test_a_lease_that_was_not_there_is_made_and_led_when_nobody_can_lead_any_mor
     assert election.spec()["leaseTransitions"] == 0
 
 
+def test_who_waits_for_a_lease_that_was_not_there_is_told_when_it_leads(election: Election) -> None:
+    """Not another process, and not an instant that comes too early."""
+    contender = election.contender("a")
+    assert contender.state.unread, "at the first instant nothing is known"
+    told = []
+
+    def led() -> bool:
+        left = contender.state.vacant_for(election.now)
+        if not contender.state.unread and contender.phase is not Phase.LEADING:
+            assert left is not None
+            told.append(election.now + left)
+        return contender.phase is Phase.LEADING
+
+    took = election.until(led, 60)
+    assert len(told) > 3 and D - 1 < min(told) <= max(told) < took + LONGEST_RETRY, (told, took)
+
+
 @pytest.mark.parametrize("spec", [{}, {"holderIdentity": ""}, {"strategy": None, "leaseDurationSeconds": 1}])
 def test_a_lease_that_nobody_ever_held_is_no_better_than_none(election: Election, spec: dict[str, Any]) -> None:
     election.put(spec)
