@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.commands import REPOSITORY
+from tests.project.docs.tested import RESULTS
 from tests.support.control_plane import ControlPlane, assets, running
 
-RESULTS = REPOSITORY / "tests" / "data" / "tested-against.json"
 ABOUT = "E2E_SERVER"
 """Variable with words on where the binaries come from, such as "kind's node image"."""
 

@@ -219,9 +219,11 @@ def test_definitions_are_made_where_none_are_and_half_installed_ones_refused(tmp
         line = one_line(done(*joining(host, scenario)), 1)
         assert "half-installed: composableresources.cro.hpsys.ibm.ie.com is missing" in line
         host.ask("DELETE", f"{kinds}/composabilityrequests.cro.hpsys.ibm.ie.com")
-        with program(*joining(host, scenario, "--scaler")) as lab:
+        recording = tmp_path / "rec.jsonl"
+        with program(*joining(host, scenario, "--scaler", "--record", str(recording))) as lab:
             patient(lambda: runs(host), words=lambda: lab.text)
             assert lab.end() == 0, lab.text
+        assert {"composabilityrequests", "composableresources"} <= {one.resource for one in read_recording(recording)}
         assert host.objects(marked=True) == {}
         assert host.ask("GET", kinds)[1]["items"] == []
 
