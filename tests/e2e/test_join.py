@@ -60,14 +60,12 @@ def hosted(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def real(folder: Path, scenario: str = HOST, number: int = 0) -> Iterator[Host]:
         before = _stored(plane.host)
-        with without_lifecycle(plane) if number else nullcontext():
+        with patient_controllers(plane) if number else nullcontext():
             try:
                 for definition in DEFINITIONS:
                     plane.apply(definition)
                 patient(lambda: all(_established(plane.host, one) for one in DEFINITIONS))
                 others(plane.host, number)
-                for at in range(number):  # a new node has a taint until its kubelet reports
-                    plane.host.ask("PATCH", f"{NODES}/other-{at:04}", {"spec": {"taints": None}})
                 if number:
                     patient(lambda: _settled(plane.host), 120.0)
                 yield plane.host
@@ -78,11 +76,11 @@ def hosted(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def without_lifecycle(plane: ControlPlane) -> Iterator[None]:
-    """Nobody minds that foreign nodes have no kubelets: the cluster's own controller would change them."""
+def patient_controllers(plane: ControlPlane) -> Iterator[None]:
+    """Nobody minds that foreign nodes have no kubelets: the cluster's own controllers would change them."""
     part = "kube-controller-manager"
     plane.kill(part)
-    plane.start(part, "*,-node-lifecycle-controller")
+    plane.start(part, node_monitor_grace_period="1h")
     try:
         yield
     finally:

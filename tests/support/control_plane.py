@@ -106,7 +106,7 @@ class ControlPlane:
             "leaderElection": {"leaderElect": False},
         }
 
-    def _options(self, part: str, controllers: str) -> dict[str, object]:
+    def _options(self, part: str) -> dict[str, object]:
         folder, etcd = self.folder, f"http://127.0.0.1:{self._ports['etcd']}"
         served = {"bind-address": "127.0.0.1", "secure-port": self._ports[part]}
         served |= {"tls-cert-file": folder / "server.crt", "tls-private-key-file": folder / "server.key"}
@@ -131,7 +131,6 @@ class ControlPlane:
             case "kube-controller-manager":
                 return served | {
                     "kubeconfig": folder / "kube-controller-manager.kubeconfig",
-                    "controllers": controllers,
                     "leader-elect": "false",
                     "use-service-account-credentials": "true",
                     "service-account-private-key-file": folder / "accounts.key",
@@ -142,9 +141,10 @@ class ControlPlane:
 
     # -- processes
 
-    def start(self, part: str, controllers: str = "*") -> None:
-        """Start a part; comes back when it is ready. `controllers`: which of them the controller manager runs."""
-        options = [f"--{name}={value}" for name, value in self._options(part, controllers).items()]
+    def start(self, part: str, **more: str) -> None:
+        """Start a part, with `more` options; comes back when it is ready."""
+        told = {**self._options(part), **{name.replace("_", "-"): value for name, value in more.items()}}
+        options = [f"--{name}={value}" for name, value in told.items()]
         with (self.folder / f"{part}.log").open("ab") as log:
             program = str(self._binaries / part)
             process = subprocess.Popen([program, *options], stdout=log, stderr=log, start_new_session=True)

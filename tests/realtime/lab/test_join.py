@@ -311,8 +311,14 @@ def test_first_contact_takes_three_commands(tmp_path: Path) -> None:
         ):
             lab.until("has joined")
             pod = str(REPOSITORY / "examples" / "join" / "pod.yaml")
-            made = subprocess.run([kubectl, *kubeconfig, "apply", "-f", pod], capture_output=True, timeout=60)
-            assert made.returncode == 0, made.stderr
+            apply = [
+                kubectl,
+                *kubeconfig,
+                "apply",
+                "-f",
+                pod,
+            ]  # a server with new definitions has no OpenAPI for a moment
+            patient(lambda: subprocess.run(apply, capture_output=True, timeout=60).returncode == 0)
             patient(lambda: runs(host, "try-dds"), 150.0, lambda: lab.text + scaler.text)
             assert time.monotonic() - begun < 180
             claim = host.ask("GET", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/try-dds")[1]
