@@ -43,38 +43,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.timeout(1200))
 
 
-_rows: dict[str, dict[str, Any]] = {}
-
-
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Keep what a test told of itself; a worker's reports come here too."""
     properties = dict(report.user_properties)
     server = properties.pop("server", "")
-    if not server or (report.when != "call" and not report.failed):
+    if "PYTEST_XDIST_WORKER" in os.environ or not server or (report.when != "call" and not report.failed):
         return
-    name = report.nodeid.removeprefix("tests/e2e/")
-    row = {"server": server, "outcome": report.outcome, "seconds": round(report.duration), **properties}
-    _rows[name] = row | ({"reason": report.longrepr[2]} if isinstance(report.longrepr, tuple) else {})
+    row = {"outcome": report.outcome, "seconds": round(report.duration), **properties}
+    row |= {"reason": report.longrepr[2]} if isinstance(report.longrepr, tuple) else {}
+    write(server, report.nodeid.removeprefix("tests/e2e/"), row, RESULTS)
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if not hasattr(session.config, "workerinput"):
-        write(_rows, RESULTS)
-
-
-def write(rows: dict[str, dict[str, Any]], path: Path) -> None:
-    """Add results to the file, those of one server. A test that ran before gets another run, and its newest numbers."""
-    if not rows:
-        return
-    server = next(iter(rows.values()))["server"]
+def write(server: str, name: str, row: dict[str, Any], path: Path) -> None:
+    """Add a result to the file, which is of one server. A test that ran before gets another run, and its newest numbers."""
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    known = before.get("tests", {}) if before.get("server") == server else {}
-    for name, row in rows.items():
-        old = known.get(name, {})
-        passed = old.get("passed", 0) + (row["outcome"] == "passed")
-        told = {key: value for key, value in row.items() if key != "server"}
-        known[name] = told | {"runs": old.get("runs", 0) + (row["outcome"] != "skipped"), "passed": passed}
-    about = os.environ.get(ABOUT) or (before.get("about", "") if before.get("server") == server else "")
+    known, about = (before["tests"], before["about"]) if before.get("server") == server else ({}, "")
+    old = known.get(name, {})
+    runs = {"runs": old.get("runs", 0) + (row["outcome"] != "skipped")}
+    known[name] = row | runs | {"passed": old.get("passed", 0) + (row["outcome"] == "passed")}
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
-    found = {"server": server, "about": about, "machine": machine, "tests": dict(sorted(known.items()))}
-    path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    found = {"server": server, "about": os.environ.get(ABOUT) or about, "machine": machine}
+    text = json.dumps(found | {"tests": dict(sorted(known.items()))}, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")

@@ -131,7 +131,7 @@ class Play:
             ]
 
     def held(self, end: ExpectedEnd, refused: bool = False) -> None:
-        """`refused`: an API server that has just started forbids what it will allow, and its custom kinds are missing at first. The
+        """`refused`: an API server that has just started forbids what it will allow in a moment. The
         judge found nothing, nothing was forbidden to dds, its logs verify, nothing is left, and all ended as it should."""
         assert self.lab.process.returncode == 0, self.lab.text
         assert "the judge found nothing" in self.lab.text
