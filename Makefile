@@ -18,7 +18,7 @@ WAITING ?= 6
 unexport PYTHONPATH PYTHONSTARTUP PYTHONWARNINGS PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-nodes test test-all soak bench study docs lint format fingerprint lock clean
+.PHONY: help demo demo-nodes test test-all soak e2e bench study docs lint format fingerprint lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ bench: $(READY) ## measure side by side with other libraries; writes docs/perfor
 
 study: $(READY) ## the tables of docs/study.md, from the traces in the folder TRACES
 	$(BIN)/python -m benchmarks.study $(TRACES)
+
+e2e: $(READY) ## the lab and dds on a real control plane, from the binaries in the folder KUBE_ASSETS (docs/testing.md)
+	$(BIN)/pytest -q -m "" tests/e2e $(E2E)
 
 fingerprint: $(READY) ## say anew which code decides, after a change to rules or folds
 	@$(BIN)/python -m tests.core.purity.fingerprint

@@ -1,6 +1,7 @@
 """Carries out the steps of a scenario: each when the one before is done and its own time has come.
 
-A step that cannot be carried out is added to `failures`, and the next step follows; a run with failures has failed.
+A step that cannot be carried out is added to `failures`, and the next step follows; a run with failures has failed. While the API
+server of a joined cluster is away or busy, the step is tried again.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from dds_core.errors import DdsError, InputError
 from dds_lab import setup
 from dds_lab.actors.fabric import Answer
 from dds_lab.actors.objects import claim_statuses, extended_claim
+from dds_lab.actors.workloads import RETRY
 from dds_lab.api.kinds import Object
 from dds_lab.client import ApiError, Client, Mirror
 from dds_lab.faults.world import World
 from dds_lab.scenario.scenario import DropOut, Move, NodeOf, NodeRef, Partition, Step, WaitFor
 from dds_lab.time import MICROSECONDS, Time, Timer
+
+AWAY = (429, 500, 503)
 
 
 class StepFailed(InputError):
@@ -86,6 +90,9 @@ class Steps:
                 return
             self._actions[step.action](getattr(step, step.action))
         except ApiError as error:
+            if error.code in AWAY:
+                self._timer = self._world.time.after(RETRY, lambda: self._do(step))
+                return
             self._fail(f"{error.code} {error.reason}: {error.what}")
         except DdsError as error:
             self._fail(str(error))

@@ -40,7 +40,7 @@ class Program:
 
     def __init__(
         self,
-        lab: LiveLab,
+        lab: LiveLab | Path,
         log: str,
         folder: Path,
         policy: BaseModel,
@@ -48,13 +48,13 @@ class Program:
         before: tuple[str, ...] = (),
         command: str = "serve",
     ) -> None:
-        """`log` is a URL or a path, `before` a program that starts ours, `policy` the command's."""
+        """`lab` may be a kubeconfig, `log` is a URL or a path, `before` a program that starts ours, `policy` the command's."""
         number = len(list(folder.glob("said-*.jsonl")))
         written = folder / f"policy-{number}.json"
         written.write_text(policy.model_dump_json(), encoding="utf-8")
         self.said = folder / f"said-{number}.jsonl"
         settings = ("--log", log, "--policy", str(written), "--cluster-name", NAME, "--log-format", "json")
-        where = ("--kubeconfig", str(lab.kubeconfig))
+        where = ("--kubeconfig", str(lab if isinstance(lab, Path) else lab.kubeconfig))
         with self.said.open("w") as said:
             self.process = subprocess.Popen(
                 [*before, *dds_beside(), command, *where, *settings, *HERE, *options],

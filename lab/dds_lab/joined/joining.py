@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time as wall
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -43,6 +43,7 @@ OVER_A_NETWORK = Measure(news=2.0)
 DEFINED_SECONDS = 20.0
 GLANCE_SECONDS = 0.25
 SAME_NOTE_SECONDS = 60.0
+DEFINITION = "CustomResourceDefinition"
 
 Say = Callable[[str], None]
 
@@ -93,13 +94,20 @@ class JoinedLab(Lab):
             self.heartbeats.find(node)
         super()._hear(node)
 
-    def _fill(self, sink: Sink | None) -> None:
-        """Make what was planned."""
+    def define(self) -> None:
+        """Make the definitions that are planned, and wait until they are served. Raises ApiError."""
         admin = self.client("dds-lab")
         for place, obj in self._plan.make:
-            setup.create(admin, obj, place, patched=True)
-            if obj["kind"] == "CustomResourceDefinition":
+            if obj["kind"] == DEFINITION:
+                setup.create(admin, obj, place, patched=True)
                 _await_kind(self._joined, obj["spec"]["group"], obj["spec"]["names"]["plural"])
+
+    def _fill(self, sink: Sink | None) -> None:
+        """Make all else that was planned."""
+        admin = self.client("dds-lab")
+        for place, obj in self._plan.make:
+            if obj["kind"] != DEFINITION:
+                setup.create(admin, obj, place, patched=True)
         for node, labels in self._plan.lend.items():
             marked = {"labels": {**labels, LABEL: self._joined.name}, "annotations": {LENT: ",".join(labels)}}
             admin.patch("nodes", node, {"metadata": marked})
@@ -148,9 +156,10 @@ async def join(
     server.nodes = nodes
     server.kept = [one for one in nodes if one not in plan.lend]
     run = _Run(cluster, server, time, scenario, plan, how, stop, notes)
-    with _recorded(cluster, how.recording, notes):
+    with ExitStack() as recording:  # a file that cannot be written lets nothing begin
+        file = None if how.recording is None else recording.enter_context(RecordingFile(how.recording))
         try:
-            await run.play(client, played, say)
+            await run.play(played, say, lambda: recording.enter_context(_recorded(cluster, file, notes)))
         finally:
             await run.end()
             try:
@@ -184,11 +193,14 @@ class _Run:
         self._lab = JoinedLab(scenario, time, server, plan, new_login())
         self._lab.tell = notes.add
 
-    async def play(self, client: Client, played: Played, say: Say) -> None:
+    async def play(self, played: Played, say: Say, record: Callable[[], object]) -> None:
+        """`record` is called once all kinds are served that there will be."""
         lab = self._lab
         try:
             self._beats.take(lab.scenario.name)
             self.began = True
+            lab.define()
+            record()
             self._face = await managed_by(lab, self._how.host)
             lab.start()
             self._started = True
@@ -318,9 +330,9 @@ def _told(context: dict[str, object]) -> str:
 
 
 @contextmanager
-def _recorded(cluster: Cluster, path: str | None, notes: _Notes) -> Iterator[None]:
-    """Record the cluster within the block. A recording that cannot begin lets nothing begin. Raises DdsError."""
-    if path is None:
+def _recorded(cluster: Cluster, file: RecordingFile | None, notes: _Notes) -> Iterator[None]:
+    """Record the cluster within the block. Raises DdsError if that cannot begin."""
+    if file is None:
         yield
         return
     begun, stop, errors = threading.Event(), threading.Event(), list[DdsError]()
@@ -334,14 +346,13 @@ def _recorded(cluster: Cluster, path: str | None, notes: _Notes) -> Iterator[Non
         finally:
             begun.set()
 
-    with RecordingFile(path) as file:
-        thread = threading.Thread(target=run, name="recording", daemon=True)
-        thread.start()
-        begun.wait()
-        try:
-            if errors:
-                raise errors[0]
-            yield
-        finally:
-            stop.set()
-            thread.join()
+    thread = threading.Thread(target=run, name="recording", daemon=True)
+    thread.start()
+    begun.wait()
+    try:
+        if errors:
+            raise errors[0]
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -2,7 +2,8 @@
 actors' own thread.
 
 A call blocks that thread for as long as the server takes. Watches have threads of their own, one for each set of objects, however
-many mirrors follow it: the product's reflectors.
+many mirrors follow it: the product's reflectors. What an actor has written is in all mirrors when the call returns, as with the
+lab's own server: the operator would else act on what it knew before, and attach a second device.
 Errors carry the server's words, never a header, so no credentials.
 """
 
@@ -24,8 +25,9 @@ from dds_lab.api import status
 from dds_lab.api.kinds import ADMISSION, EXTENSIONS, RESOURCE, Object, Resource
 from dds_lab.api.requests import Call, Outcome, Page
 from dds_lab.api.status import ApiError
-from dds_lab.api.store import ADDED, DELETED, Record
+from dds_lab.api.store import ADDED, DELETED, MODIFIED, Record
 from dds_lab.api.watches import Notice
+from dds_lab.client import tolerating
 from dds_lab.record.first_list import FirstList
 
 GROUPS = ("", RESOURCE, GROUP, "coordination.k8s.io", EXTENSIONS, "events.k8s.io", ADMISSION)
@@ -68,7 +70,8 @@ class Registry:
                 preferred = groups[name]["preferredVersion"]["version"]
                 versions = [one["version"] for one in groups[name]["versions"]]
                 for version in sorted(versions, key=lambda one: one != preferred):
-                    found |= _of_version(self._ask(f"/apis/{name}/{version}"), name, version)
+                    with tolerating(404):  # its definitions are just coming or going
+                        found |= _of_version(self._ask(f"/apis/{name}/{version}"), name, version)
         self._resources = found
 
     def resources(self) -> list[Resource]:
@@ -103,6 +106,7 @@ class RemoteServer:
         self._post = post
         self._note = note
         self._patience = patience
+        self._thread = threading.get_ident()  # of the actors
         self._followed: dict[tuple[Resource, Scope], _Shared] = {}
         self.registry = Registry(self.json)
 
@@ -140,7 +144,12 @@ class RemoteServer:
             if call.writing.dry_run:
                 query["dryRun"] = "All"
         answer = self._ask(_METHODS.get(call.verb, "GET"), path, query, body, kind)
-        return Outcome(code=answer.code, object=self._decoded(answer))
+        obj = self._decoded(answer)
+        if call.verb in ("update", "patch") and threading.get_ident() == self._thread:
+            for (resource, _), shared in list(self._followed.items()):
+                if resource == call.resource:
+                    shared.wrote(obj)
+        return Outcome(code=answer.code, object=obj)
 
     def watch(self, call: Call) -> RemoteWatch:
         """All objects that there are, and every change from then on. Raises ApiError."""
@@ -212,6 +221,15 @@ def _error(answer: Answer, what: str) -> ApiError:
     told = found if isinstance(found, dict) and found.get("kind") == "Status" else {}
     message = told.get("message") or f"{what} is answered with {answer.code}"
     return ApiError(answer.code, told.get("reason") or "", message, told.get("details"))
+
+
+def _place(obj: Object) -> tuple[str, str]:
+    metadata = obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def _version(obj: Object) -> int:
+    return int(obj["metadata"]["resourceVersion"])
 
 
 def _options(call: Call) -> Object:
@@ -351,14 +369,21 @@ class _Shared:
     def heard(self, resource: str, within: float) -> bool:
         return False
 
+    def wrote(self, obj: Object) -> None:
+        """Take in what was written, if it was known before."""
+        if _place(obj) in self.objects:
+            self._take(MODIFIED, obj)
+
     def _take(self, type: str, obj: Object) -> None:
-        metadata = obj["metadata"]
-        place = metadata.get("namespace", ""), metadata["name"]
+        place, metadata = _place(obj), obj["metadata"]
         known = self.objects.get(place)
+        same = known is not None and known.object["metadata"]["uid"] == metadata["uid"]
         if type == DELETED:
-            if known is None or known.object["metadata"]["uid"] != metadata["uid"]:
+            if not same:
                 return  # an object of the same name was made since
             record = self.objects.pop(place)
+        elif known is not None and same and _version(obj) <= _version(known.object):
+            return  # the lab wrote it, or something newer
         else:
             record = self.objects[place] = Record(obj, 0)
         for watch in list(self._watches):

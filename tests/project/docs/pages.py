@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.project.docs import events, lifecycle, metrics, policy, scenario, wakes
+from tests.project.docs import events, lifecycle, metrics, policy, scenario, tested, wakes
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -61,6 +61,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "publisher metrics": metrics.pool_metrics_table,
         "autoscaler metrics": metrics.group_metrics_table,
     },
+    "docs/tested-against.md": {"server": tested.server, "ran": tested.ran, "not run": tested.not_run},
 }
 
 _PART = re.compile(r"(<!-- generated: (?P<name>[^>]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)

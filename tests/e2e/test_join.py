@@ -1,0 +1,142 @@
+"""The tests of tests/realtime/lab/test_join.py, beside a real control plane in place of the lab's own server.
+
+Left out are those that need another server: faults of the wire, Kubernetes 1.33.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dds_lab.crds import DEFINITIONS
+from tests.realtime.lab import test_join
+from tests.realtime.lab.test_join import (
+    joining,
+    leaving,
+    scenario,
+    test_a_pod_gets_a_device_and_nothing_else_is_touched,
+    test_a_recording_that_cannot_be_written_lets_nothing_begin,
+    test_a_scenario_is_played_and_judged,
+    test_a_user_needs_the_printed_role_and_no_more,
+    test_definitions_are_made_where_none_are_and_half_installed_ones_refused,
+    test_first_contact_takes_three_commands,
+    test_nodes_that_exist_are_lent_and_given_back_as_they_were,
+    test_nothing_is_made_where_something_is_in_the_way,
+    test_objects_are_kept_on_demand_until_the_lab_leaves,
+    test_only_one_lab_joins_a_cluster_and_leave_ends_it,
+    test_the_manager_is_there_for_an_operator_of_others,
+    test_what_a_killed_lab_has_left_is_removed_by_the_next_call,
+)
+from tests.support.commands import program as done
+from tests.support.control_plane import ControlPlane
+from tests.support.joined import HOST, Host, others, patient, program
+
+__all__ = [
+    "scenario",
+    "test_a_pod_gets_a_device_and_nothing_else_is_touched",
+    "test_a_recording_that_cannot_be_written_lets_nothing_begin",
+    "test_a_scenario_is_played_and_judged",
+    "test_a_user_needs_the_printed_role_and_no_more",
+    "test_definitions_are_made_where_none_are_and_half_installed_ones_refused",
+    "test_first_contact_takes_three_commands",
+    "test_nodes_that_exist_are_lent_and_given_back_as_they_were",
+    "test_nothing_is_made_where_something_is_in_the_way",
+    "test_objects_are_kept_on_demand_until_the_lab_leaves",
+    "test_only_one_lab_joins_a_cluster_and_leave_ends_it",
+    "test_the_manager_is_there_for_an_operator_of_others",
+    "test_what_a_killed_lab_has_left_is_removed_by_the_next_call",
+]
+NODES = "/api/v1/nodes"
+
+
+@pytest.fixture(autouse=True)
+def hosted(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def real(folder: Path, scenario: str = HOST, number: int = 0) -> Iterator[Host]:
+        before = _stored(plane.host)
+        with patient_controllers(plane) if number else nullcontext():
+            try:
+                for definition in DEFINITIONS:
+                    plane.apply(definition)
+                patient(lambda: all(_established(plane.host, one) for one in DEFINITIONS))
+                others(plane.host, number)
+                if number:
+                    patient(lambda: _settled(plane.host), 120.0)
+                yield plane.host
+            finally:
+                _remove(plane.host, before)
+
+    monkeypatch.setattr(test_join, "hosted", real)
+
+
+@contextmanager
+def patient_controllers(plane: ControlPlane) -> Iterator[None]:
+    """Nobody minds that foreign nodes have no kubelets: the cluster's own controllers would change them."""
+    part = "kube-controller-manager"
+    plane.kill(part)
+    plane.start(part, node_monitor_grace_period="1h")
+    try:
+        yield
+    finally:
+        plane.kill(part)
+        plane.start(part)
+
+
+def _stored(host: Host) -> set[str]:
+    return {*host.objects(marked=True), *host.objects(marked=False)}
+
+
+def _established(host: Host, definition: dict[str, Any]) -> bool:
+    spec = definition["spec"]
+    return host.ask("GET", f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}")[0] == 200
+
+
+def _settled(host: Host) -> bool:
+    """Whether the controllers change nothing more."""
+    before = host.objects(marked=False)
+    time.sleep(3.0)
+    return host.objects(marked=False) == before
+
+
+def _remove(host: Host, before: set[str]) -> None:
+    for kind in ("clusterrolebindings", "clusterroles"):
+        host.ask("DELETE", f"/apis/rbac.authorization.k8s.io/v1/{kind}/dds-lab")
+
+    def gone() -> bool:
+        found = _stored(host) - before
+        for one in found:
+            kind, _, place = one.partition(" ")
+            namespace, _, name = place.partition("/")
+            root, _, plural = kind.rpartition("/")
+            path = f"{root}/namespaces/{namespace}/{plural}/{name}" if namespace else f"{kind}/{name}"
+            host.ask("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
+        return not found
+
+    patient(gone, 120.0)
+
+
+def test_an_api_server_that_goes_away_is_told_in_words(plane: ControlPlane, scenario: str) -> None:
+    host = plane.host
+    before = set(host.objects(marked=False))
+    with program(*joining(host, scenario)) as lab:
+        lab.until("has joined")
+        plane.kill("kube-apiserver")
+        try:
+            lab.until("does not answer", 30.0)
+            assert lab.end() == 1
+            assert "'dds lab leave' removes the rest" in lab.text
+            assert "Traceback" not in lab.text
+        finally:
+            plane.start("kube-apiserver")
+    left = done(*leaving(host))
+    assert left.returncode == 0, left.stderr
+    assert host.objects(marked=True) == {}
+    patient(
+        lambda: set(host.objects(marked=False)) <= before, words=lambda: json.dumps(sorted(host.objects(marked=False)))
+    )
