@@ -21,7 +21,7 @@ from dds_core.errors import InputError
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
 from dds_core.scaler.history import page as data
-from dds_core.scaler.history.overview import overview
+from dds_core.scaler.history.incident import overview
 from dds_core.scaler.timeline import timelines
 from dds_core.timeline import Moment
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dds_core.scaler.history.fold import History
-from dds_core.scaler.history.overview import overview
+from dds_core.scaler.history.incident import overview
 from dds_core.scaler.history.page import Page, Row, head_of
 from dds_core.timeline.telling import Entry, Subject
 

@@ -22,7 +22,7 @@ from dds_core.log import Envelope, MemoryLog, fixed_salts
 from dds_core.replay import of_steps
 from dds_core.scaler.component import Engine
 from dds_core.scaler.history import History
-from dds_core.scaler.history.overview import overview
+from dds_core.scaler.history.incident import overview
 from dds_core.scaler.policy import Policy, read_policy
 from dds_core.scaler.timeline import timeline
 from dds_core.timeline import render_text
