@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "163cb488ef111f33353cad913888feb7bb47567999db3a0e7dd841c0259086e0"
+FINGERPRINT = "01bf5b3534686e92d30992fa7e838df30f0ffbf540ffe6debc051e32641cf55a"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "499de2adef547b6cf545e0c0afd4fccd466bdbf8025228b84f223a6d58544929"
+PUBLISHER_FINGERPRINT = "95d9495aef873181ef4649634934ec7256bb240d7278612ca6441872bcffe8ab"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "0dbdcb006cb0bf5418449bc58d76db867db258720f989c077c8104b8008139e4"
+AUTOSCALER_FINGERPRINT = "8b0907417a3917a283f502e7c639c0c6713d2febc2fb586c43af57b7b7a48879"
 """That of the autoscaler."""

@@ -25,6 +25,8 @@ from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES, RELEASED, WAITING
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import OUTCOMES, ClaimHistory, DeviceHistory, History
 from dds_core.scaler.history import data as histories
+from dds_core.scaler.history.verdicts import never_used as in_vain
+from dds_core.scaler.history.verdicts import verdict
 from dds_core.scaler.history.words import waited
 from dds_core.scaler.spending import STATES
 from dds_core.scaler.state import State
@@ -89,7 +91,7 @@ _DEVICES_EVER: Mapping[str, Callable[[DeviceHistory, int], Any]] = {
 @click.command("claims", short_help="Show claims and their states.")
 @_filters
 @order_options(*{**_NOW, **_EVER})
-def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any) -> None:
+def claims(form: str, everything: bool, sort: str | None, reverse: bool, limit: int, **of: Any) -> None:
     """Show claims: state, since when, node and devices.
 
     A claim that a pod waits with and that the scheduler has allocated nothing is Unallocated, and WHY says what it waits for.
@@ -106,11 +108,20 @@ def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any)
             for one in there
             if wanted.takes(_concerns_claim(history, one, had.get(one.uid, ())), *_states_of(one), one.outcome)
         ]
-        _show_past(past, key, limit, form, history, show_past_claims, histories.claim_data)
+        _show_past(
+            past,
+            key,
+            limit,
+            form,
+            history,
+            show_past_claims,
+            lambda one: histories.claim_data(one, history.now),
+            reverse,
+        )
         return
     by = _key(_NOW, sort, "claims that are there")
     found, now, ended = _there_now(form, "claim", **of)
-    rows, left = arranged(found, by, limit)
+    rows, left = arranged(found, by, limit, reverse=reverse)
     if form == "table":
         show_claims(rows, now, ended(rows))
     else:
@@ -121,21 +132,28 @@ def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any)
 @click.command("devices", short_help="Show attached devices and their states.")
 @_filters
 @order_options(*{**_DEVICES_NOW, **_DEVICES_EVER})
-def devices(form: str, everything: bool, sort: str | None, limit: int, **of: Any) -> None:
+@click.option("--never-used", is_flag=True, help="Only devices ordered in vain, also those that have ended, and why.")
+def devices(
+    form: str, everything: bool, sort: str | None, reverse: bool, limit: int, never_used: bool, **of: Any
+) -> None:
     """Show attached devices: state, since when, node and claims.
 
-    --all adds detached devices: how long each was used, idle, attaching and detaching, and by which claims.
+    --all adds detached devices: how long each was used, idle, attaching and detaching, for which claim it was ordered, and
+    who used it or why nobody did.
     """
-    if everything:
+    if everything or never_used:
         key = _key(_DEVICES_EVER, sort, "--all")
         history, wanted = _history(form, **of)
         there = (one for one in history.devices.values() if not one.gone or one.gone >= history.first)
         past = [one for one in there if wanted.takes(_concerns_device(history, one), one.life)]
-        _show_past(past, key, limit, form, history, show_past_devices, histories.device_data)
+        past = [one for one in past if not never_used or in_vain(one, history)]
+        _show_past(
+            past, key, limit, form, history, show_past_devices, lambda one: histories.device_data(one, history), reverse
+        )
         return
     by = _key(_DEVICES_NOW, sort, "devices that are there")
     found, now, ended = _there_now(form, "device", **of)
-    rows, left = arranged(found, by, limit)
+    rows, left = arranged(found, by, limit, reverse=reverse)
     if form == "table":
         show_table(DEVICES, rows, now, ended(rows))
     else:
@@ -156,14 +174,15 @@ def _show_past(
     form: str,
     history: History,
     shown: Callable[[list[_R], History], None],
-    data: Callable[[_R, int], dict[str, Any]],
+    data: Callable[[_R], dict[str, Any]],
+    reverse: bool,
 ) -> None:
     by = (lambda one: key(one, history.now)) if key is not None else None
-    rows, left = arranged(past, by, limit)
+    rows, left = arranged(past, by, limit, reverse=reverse)
     if form == "table":
         shown(rows, history)
     else:
-        show_data((data(one, history.now) for one in rows), form)
+        show_data(map(data, rows), form)
     show_left_out(left, form)
 
 
@@ -409,10 +428,9 @@ def show_past_devices(past: list[DeviceHistory], history: History) -> None:
     rows = []
     for one in past:
         spent = one.spent(history.now)
-        users = {uid for span in one.spans for uid in span.claims}
         times = [duration(spent[state]) if spent[state] else "-" for state in STATES]
-        rows.append((one.name, one.state or "gone", one.node, one.model, *times, str(len(users))))
-    table(("device", "state", "node", "model", *STATES, "claims"), rows, "no devices")
+        rows.append((one.name, one.state or "gone", one.node, one.model, *times, verdict(one, history)))
+    table(("device", "state", "node", "model", *STATES, "verdict"), rows, "no devices")
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------------

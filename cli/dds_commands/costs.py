@@ -64,12 +64,17 @@ class Row(NamedTuple):
         return sum(self.spent.values())
 
 
+price_option = click.option(
+    "--price", "price_file", metavar="FILE", help="Price of a device-hour by model (YAML, TOML or JSON)."
+)
+
+
 @click.command("usage", short_help="Show device use, its cost and energy.")
 @source_arguments
 @period_of_time_options
 @output_options("table", "json", "jsonl")
 @click.option("--by", metavar="WHAT[,…]", default="model", show_default=True, help=f"Group by {', '.join(DIMENSIONS)}.")
-@click.option("--price", "price_file", metavar="FILE", help="Price of a device-hour by model (YAML, TOML or JSON).")
+@price_option
 @click.option(
     "--watts", "watts_file", metavar="FILE", help="Watts of a device by model, used and idle (YAML, TOML or JSON)."
 )
@@ -236,7 +241,7 @@ def _show(history: History, rows: Sequence[Row], by: Sequence[str], rates: Rates
 def _cells(row: Row, rates: Rates) -> list[str]:
     times = [_time(row.spent[state]) for state in STATES]
     cells = [*(value or "-" for value in row.key), *times, _time(row.total), _time(row.fixed)]
-    cells += [_money(one, rates) for one in (row.cost, row.fixed_cost)] * bool(rates.prices)
+    cells += [priced(one, rates) for one in (row.cost, row.fixed_cost)] * bool(rates.prices)
     return cells + ["-" if one is None else f"{one:,.2f}" for one in (row.energy, row.fixed_energy)] * bool(rates.watts)
 
 
@@ -246,7 +251,8 @@ def _time(micros: int | None) -> str:
     return duration(micros) if micros < HOUR else f"{micros / HOUR:,.1f} h"
 
 
-def _money(amount: float | None, rates: Rates) -> str:
+def priced(amount: float | None, rates: Rates) -> str:
+    """The amount in the currency of the prices."""
     return "-" if amount is None else f"{amount:,.2f} {rates.currency}".rstrip()
 
 

@@ -350,9 +350,10 @@ def limit_option(command: _F) -> _F:
 
 
 def order_options(*keys: str) -> Callable[[_F], _F]:
-    """--sort, by one of these fields, and --limit."""
+    """--sort, by one of these fields, --reverse and --limit; for `dds_commands.screen.arranged`."""
     order = click.option("--sort", type=click.Choice(keys), help="Sort by this field; since: longest first.")
-    return lambda command: order(limit_option(command))
+    reverse = click.option("--reverse", is_flag=True, help="In the opposite order.")
+    return lambda command: order(reverse(limit_option(command)))
 
 
 def default_log() -> str | None:

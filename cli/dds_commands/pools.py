@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 import msgspec
 
-from dds_commands.parameters import at_option, end, output_options, source_arguments
+from dds_commands.parameters import at_option, end, order_options, output_options, source_arguments
 from dds_commands.rows import Ages, Row, Table, field, readable, show_table
-from dds_commands.screen import show_data
+from dds_commands.screen import arranged, show_data, show_left_out
 from dds_commands.sources import Opened, require
 from dds_core.errors import InputError
 from dds_core.publisher.component import PUBLISHER
@@ -21,10 +21,17 @@ OURS = "dds"
 NO_PUBLISHER = "use dds claims and dds devices on it, or give a publisher's log with --name CLUSTER/publisher"
 
 
+_SORTS = {"name": "pool", "model": "model", "fabric": "fabric", "free": "free", "held": "held", "since": "since"}
+"""The field of a row by the value of --sort."""
+
+
 @click.command("pools", short_help="Show the publisher's pools.")
 @source_arguments
 @at_option
 @click.option("--node", metavar="NODE", help="Only pools that this node reaches.")
+@click.option("--model", metavar="MODEL", help="Only pools of this model.")
+@click.option("--fabric", metavar="FABRIC", help="Only pools of this fabric.")
+@order_options(*_SORTS)
 @output_options("table", "json", "jsonl")
 def pools(
     sources: tuple[str, ...],
@@ -32,6 +39,11 @@ def pools(
     name: str | None,
     at: str | None,
     node: str | None,
+    model: str | None,
+    fabric: str | None,
+    sort: str | None,
+    reverse: bool,
+    limit: int,
     form: str,
 ) -> None:
     """Show the pools of free devices: how many devices each lists, how many of them claims hold, and the fabric's stock.
@@ -42,11 +54,14 @@ def pools(
         source = opened.source(sources, url, name, PUBLISHER)
         require(source, PUBLISHER, NO_PUBLISHER)
         state: PoolState = source.state(*end(source.span, at))
-    rows = chosen_pools(state, node)
+    asked = (("model", model), ("fabric", fabric))
+    chosen = [row for row in chosen_pools(state, node) if all(text in (None, row[key]) for key, text in asked)]
+    rows, left = arranged(chosen, (lambda row: row[_SORTS[sort]]) if sort is not None else None, limit, reverse=reverse)
     if form == "table":
         show_table(POOLS, rows, state.process.now, "no pools")
     else:
         show_data(map(readable, rows), form)
+    show_left_out(left, form)
 
 
 def chosen_pools(state: PoolState, node: str | None) -> list[Row]:

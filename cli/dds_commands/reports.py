@@ -8,7 +8,6 @@ from io import TextIOWrapper
 from typing import Any
 
 import click
-import msgspec
 
 from dds_adapters.web.page import document
 from dds_commands.parameters import Place, output_options, period, period_options, source_arguments

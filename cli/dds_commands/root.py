@@ -62,6 +62,7 @@ dds.commands = Loaded(
         **dict.fromkeys(("claims", "devices"), "claims_and_devices"),
         **dict.fromkeys(("timeline", "diagram"), "timelines"),
         "status": "status",
+        "incident": "incident",
         "replay": "replaying",
         "pools": "pools",
         "usage": "costs",

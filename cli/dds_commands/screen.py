@@ -142,9 +142,12 @@ def _cell(text: str) -> str:
     return line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…"
 
 
-def arranged(rows: Iterable[_T], by: Callable[[_T], Any] | None, limit: int) -> tuple[list[_T], int]:
-    """The first `limit` rows (0: all) in the order of a key, and the number of rows left out."""
+def arranged(
+    rows: Iterable[_T], by: Callable[[_T], Any] | None, limit: int, *, reverse: bool = False
+) -> tuple[list[_T], int]:
+    """The first `limit` rows (0: all) in the order of a key, or its opposite, and the number of rows left out."""
     ordered = list(rows) if by is None else sorted(rows, key=by)
+    ordered = ordered[::-1] if reverse else ordered
     kept = ordered[: limit or None]
     return kept, len(ordered) - len(kept)
 

@@ -192,7 +192,7 @@ class Log:
         return begin, max(begin, end)
 
     def state(self, at: int | None, until: int | None) -> Any:
-        start = self._checkpoint(at, until)
+        start = self.checkpoint(at, until)
         rows = progress(self._rows(start - 1, at, until), None, "folding")
         try:
             return fold_log(rows, component=self.component)
@@ -210,10 +210,11 @@ class Log:
 
     def begin_for(self, position: int) -> int:
         """The position to read from, to know the state at `position`."""
-        return self._checkpoint(None, position)
+        return self.checkpoint(None, position)
 
-    def _checkpoint(self, at: int | None, until: int | None) -> int:
-        """The position to fold from: the newest usable checkpoint, if the source can find it faster than read everything."""
+    def checkpoint(self, at: int | None, until: int | None) -> int:
+        """The position to read from for an instant or position: the newest usable checkpoint, if the source can find it faster
+        than read everything."""
         start = self.after + 1
         if isinstance(self.source, SqlLog):
             for position, instant in self.checkpoints(until):

@@ -143,7 +143,7 @@ class Account:
         now = self.history.now
         return {
             "claims": [claim_data(one, now) for one in self.claims],
-            "devices": [device_data(one, now) for one in self.devices],
+            "devices": [device_data(one, self.history) for one in self.devices],
         }
 
 

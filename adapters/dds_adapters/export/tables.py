@@ -76,7 +76,7 @@ def _times(span: Span | DeviceSpan, story: Story) -> dict[str, Any]:
 
 def _devices(story: Story) -> _Rows:
     for device in story.devices:
-        yield {**device_data(device, story.now), **_seconds(device.spent(story.now))}
+        yield {**device_data(device, story.history), **_seconds(device.spent(story.now))}
 
 
 def _seconds(spent: dict[str, int]) -> dict[str, float]:

@@ -17,7 +17,7 @@ from dds_core.lifecycle import PENDING, WAITING
 from dds_core.model import FINISHED, Pod
 from dds_core.scaler.events import ClaimMoved
 from dds_core.scaler.model import ClaimLife
-from dds_core.scaler.timeline.words import Known
+from dds_core.scaler.timeline.words import CONDITION, DDS, OTHERS, Known
 from dds_core.timeline.instants import duration, time_of_day
 from dds_core.timeline.telling import UNCHANGED, Moment
 
@@ -66,7 +66,8 @@ class Span(NamedTuple):
 @dataclass(slots=True)
 class Attempt:
     """One allocation and its outcome: bound, failed, diverted (handed over and allocated elsewhere), moved, withdrawn, ended, or
-    "" while it goes on. `reason`: of a failure, such as NodeLimit. `devices`: resources that it got."""
+    "" while it goes on. `reason`: of a failure, such as NodeLimit. `by`: who set the condition that it failed with, or with which
+    the scheduler chose another node; "" without one. `devices`: resources that it got."""
 
     cycle: int
     number: int
@@ -76,8 +77,19 @@ class Attempt:
     outcome: str = ""
     reason: str = ""
     cause: str = ""
+    by: str = ""
     models: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """Its cause, and who set the condition if that is the cause."""
+        return f"{self.by} set {self.cause}" if self.by and self.cause.startswith(CONDITION) else self.cause
+
+    @property
+    def why(self) -> str:
+        """Why it ended as it did: reason and cause."""
+        return f"{self.reason}: {self.told}" if self.reason and self.reason not in self.cause else self.told
 
 
 class Coming(NamedTuple):
@@ -106,6 +118,8 @@ class ClaimHistory:
     attempts: list[Attempt] = field(default_factory=list)
     failing: tuple[str, str] = ("", "")
     """Reason and message of the decision to fail the present attempt."""
+    told: bool = False
+    """dds itself has told the scheduler of the present attempt's end, by a condition."""
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
@@ -141,7 +155,7 @@ class ClaimHistory:
         last = next((one for one in reversed(self.attempts) if one.outcome), None)
         if last is None or last.outcome == BOUND or (last.outcome == ENDED and self.spans):
             return ""
-        return f"{last.reason}: {last.cause}" if last.reason and last.reason not in last.cause else last.cause
+        return last.why
 
     @property
     def node(self) -> str:
@@ -255,7 +269,7 @@ class ClaimHistory:
                 self.enter(HAND_OVER, at, self._last.node)
             case "failed":
                 reason, words = self.failing
-                self._end("failed", at, reason, words or move.cause)
+                self._end("failed", at, reason, words or move.cause, DDS if self.told else OTHERS)
                 self.enter(RETRY, at)
             case "cleared":
                 if move.target == PENDING:
@@ -288,23 +302,26 @@ class ClaimHistory:
 
     def _allocated(self, move: ClaimMoved, at: int, node: str, models: tuple[str, ...]) -> None:
         here = move.landed == "here" or (move.trigger == "allocated_local" and move.source in WAITING)
+        by = DDS if self.told else OTHERS
         if here and self.attempts and not self.attempts[-1].outcome:
+            self._last.by = by if self._last.node != node else self._last.by
             self._last.node = node
             self._last.devices = move.devices or self._last.devices
         else:
-            self._end("diverted" if move.landed else "moved", at, "", move.cause)
+            self._end("diverted", at, "", move.cause, by) if move.landed else self._end("moved", at, "", move.cause)
             since = move.began or at
             if not self.spans or self.spans[-1].until:
                 self.enter(SCHEDULER, since)
             self.attempts.append(Attempt(move.cycle, move.attempt, at, node, models=models, devices=move.devices))
-        self.failing = ("", "")
+        self.failing, self.told = ("", ""), False
         self.enter(ORDER if move.trigger == "allocated_pool" else SCHEDULER, at, node)
 
-    def _end(self, outcome: str, at: int, reason: str = "", cause: str = "") -> None:
+    def _end(self, outcome: str, at: int, reason: str = "", cause: str = "", by: str = "") -> None:
         """End the present attempt."""
         if self.attempts and not self.attempts[-1].outcome:
             last = self.attempts[-1]
             last.outcome, last.until, last.reason, last.cause = outcome, at, reason, cause
+            last.by = by or last.by
 
     def _exactly(self, at: int, coming: Iterable[Coming]) -> None:
         """Cut the time since the allocation again, by the devices that it got."""

@@ -6,6 +6,8 @@ from typing import Any
 
 from dds_core.scaler.history.claims import Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
+from dds_core.scaler.history.fold import History
+from dds_core.scaler.history.verdicts import never_used, verdict
 from dds_core.timeline.instants import rfc3339
 
 _SECOND = 1_000_000
@@ -47,12 +49,14 @@ def _attempt(one: Attempt) -> dict[str, Any]:
         "outcome": one.outcome,
         "reason": one.reason,
         "cause": one.cause,
+        "by": one.by,
         "devices": list(one.devices),
     }
 
 
-def device_data(device: DeviceHistory, now: int) -> dict[str, Any]:
-    """A device's states and holders."""
+def device_data(device: DeviceHistory, history: History) -> dict[str, Any]:
+    """A device's states and holders, and what became of it."""
+    meant = history.claims.get(device.meant[0])
     return {
         "device": device.name,
         "resource": device.resource,
@@ -63,7 +67,10 @@ def device_data(device: DeviceHistory, now: int) -> dict[str, Any]:
         "state": device.state,
         "first": rfc3339(device.first),
         "gone": instant(device.gone),
-        "seconds": {state: micros / _SECOND for state, micros in device.spent(now).items()},
+        "ordered_for": meant.name if meant is not None else "",
+        "never_used": never_used(device, history),
+        "verdict": verdict(device, history),
+        "seconds": {state: micros / _SECOND for state, micros in device.spent(history.now).items()},
         "spans": [
             {"state": one.state, "since": rfc3339(one.since), "until": instant(one.until), "claims": list(one.claims)}
             for one in device.spans

@@ -23,18 +23,23 @@ class DeviceSpan(NamedTuple):
 
 @dataclass(slots=True)
 class DeviceHistory:
-    """One resource, by uid. `uuid` is kept when the resource loses it during a detach. `named`: when the fabric named it, 0
-    before. `fabric`: that of its node. `gone`: when the resource ended, 0 before."""
+    """One resource, by uid. `uuid` is kept when the resource loses it during a detach. `request`: that it was made for, "" for
+    none. `named`: when the fabric named it, 0 before. `fabric`: that of its node. `gone`: when the resource ended, 0 before.
+    `early`: it existed when the log begins. `meant`: the attempt that it was ordered for, as the claim's uid and the instant of
+    its allocation; ("", 0) for none."""
 
     uid: str
     first: int
     resource: str = ""
+    request: str = ""
     uuid: str = ""
     node: str = ""
     model: str = ""
     fabric: str = ""
     named: int = 0
     gone: int = 0
+    early: bool = False
+    meant: tuple[str, int] = ("", 0)
     spans: list[DeviceSpan] = field(default_factory=list)
     life: str = ""
     error: str = ""
@@ -50,11 +55,16 @@ class DeviceHistory:
         """The present state, "" once it is gone."""
         return self.spans[-1].state if self.spans and not self.spans[-1].until else ""
 
-    def spent(self, now: int) -> dict[str, int]:
-        """Microseconds in each state."""
+    @property
+    def is_used(self) -> bool:
+        """Whether a claim has ever held it, as far as the log shows."""
+        return any(span.state == USED for span in self.spans)
+
+    def spent(self, now: int, since: int = 0) -> dict[str, int]:
+        """Microseconds in each state, from the instant `since` on."""
         found = dict.fromkeys(STATES, 0)
         for span in self.spans:
-            found[span.state] += span.length(now)
+            found[span.state] += max(0, (span.until or now) - max(span.since, since))
         return found
 
     def cut(self, before: int) -> None:

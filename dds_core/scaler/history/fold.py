@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
 
 from dds_core.events import Event
-from dds_core.lifecycle import ATTACHING, GONE, IDLE, PENDING, REQUESTED
-from dds_core.model import NO_NODE_FITS, Allocation, Claim, DeviceKey, FabricResource, Pod, Slice
+from dds_core.lifecycle import GONE, IDLE, REQUESTED, WAITING
+from dds_core.model import NO_NODE_FITS, Allocation, AttachRequest, Claim, DeviceKey, FabricResource, Pod, Slice
 from dds_core.scaler import events as e
 from dds_core.scaler.history.claims import DRIVER, FABRIC, ORDER, ClaimHistory, Coming
 from dds_core.scaler.history.devices import DeviceHistory
@@ -35,7 +36,8 @@ class Alert(NamedTuple):
 class History:
     """The claims and devices of a log by uid, ended ones included, its alerts and its pools. Begins empty, or at the log's first
     checkpoint. `first`, `now`: instants of the first and the newest moment; use is counted from `first`, which may be set.
-    `synced`: the process has listed everything since its start; `stale`: the resources that it cannot watch now."""
+    `synced`: the process has listed everything since its start; `stale`: the resources that it cannot watch now. `refused`: how
+    often which write was refused, and in which words."""
 
     def __init__(self, known: Known | None = None) -> None:
         """`known`: that of a teller that is given the same moments."""
@@ -43,12 +45,15 @@ class History:
         self.devices: dict[str, DeviceHistory] = {}
         self.alerts: list[Alert] = []
         self.stock = Stock()
+        self.refused: Counter[tuple[str, str]] = Counter()
+        self._ordered: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        self._unasked: Counter[str] = Counter()
         self.first = self.now = 0
         self.synced, self.stale = False, set[str]()
         self._known = known if known is not None else Known()
         self._uid_of: dict[tuple[str, str], str] = {}
         self._pods_of: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-        self._attaching_at: dict[str, set[str]] = defaultdict(set)
+        self._waiting_at: dict[str, set[str]] = defaultdict(set)
         self._resources_at: dict[str, set[str]] = defaultdict(set)
         self._holders: dict[DeviceKey, set[str]] = defaultdict(set)
         self._device_of: dict[DeviceKey, str] = {}
@@ -108,7 +113,7 @@ class History:
         for uid in claims:
             history = self.claims.pop(uid)
             for attempt in history.attempts:
-                self._attaching_at[attempt.node].discard(uid)
+                self._waiting_at[attempt.node].discard(uid)
         for uid in devices:
             gone = self.devices.pop(uid)
             for key in self._keys_of.pop(uid, ()):
@@ -129,6 +134,8 @@ class History:
                 self.synced = False
             case e.Stale():
                 self.stale.add(fact.resource)
+            case e.WriteRefused():
+                self.refused[fact.action, f"{fact.code} {fact.reason} {fact.text}".rstrip()] += 1
             case e.Synced():
                 self.synced = True
                 self.stale.clear()
@@ -141,6 +148,8 @@ class History:
                 self._resource(resource, at)
             case Slice():
                 self.stock.listed(before, now, at)
+            case AttachRequest() as request:
+                self._request(before, request, gone=now is None)
 
     def _claim(self, before: Claim | None, claim: Claim | None, at: int) -> None:
         seen = claim if claim is not None else before
@@ -222,6 +231,8 @@ class History:
         device = self.devices.get(resource.uid)
         if device is None:
             device = self.devices[resource.uid] = DeviceHistory(resource.uid, at)
+            device.request = resource.request
+            device.meant = self._meant(resource)
         device.resource, device.node, device.model = resource.name, resource.node, resource.model
         device.fabric = self._known.fabric_of(resource.node) or device.fabric
         if resource.uuid:
@@ -232,9 +243,42 @@ class History:
         device.changed(at)
         self._progress(resource.node, at)
 
+    def _meant(self, resource: FabricResource) -> tuple[str, int]:
+        """The attempt that the resource was ordered for. It may be seen before its request has grown."""
+        if not resource.request:
+            return ("", 0)
+        if self._ordered[resource.request]:
+            return self._ordered[resource.request].pop(0)
+        self._unasked[resource.request] += 1
+        return next(self._wanting(resource.node, resource.model), ("", 0))
+
+    def _request(self, before: Any, request: AttachRequest, *, gone: bool) -> None:
+        """Note for whom a request grows: for the attempts that wait on its node and that no device is ordered for yet, the
+        oldest first. An order without one is ahead of demand. What is not made yet of a request that shrinks is not made."""
+        ordered = self._ordered[request.name]
+        growth = request.size - (before.size if before is not None else 0)
+        if gone:
+            del self._ordered[request.name], self._unasked[request.name]
+        elif growth < 0:
+            del ordered[growth:]
+        elif growth:
+            growth -= min(growth, self._unasked.pop(request.name, 0))
+            wanting = list(islice(self._wanting(request.node, request.model), growth))
+            ordered += [*wanting, *[("", 0)] * (growth - len(wanting))]
+
+    def _wanting(self, node: str, model: str) -> Iterator[tuple[str, int]]:
+        """The attempts on the node, each as often as it lacks a device of the model that is its own or on its way to it."""
+        found = [(self.claims[uid].attempts[-1], uid) for uid in self._waiting_at.get(node, ())]
+        devices = (self.devices[uid] for uid in self._resources_at[node])
+        meant = Counter(one.meant for one in devices if not one.claims or one.meant[0] in one.claims)
+        meant.update(one for ordered in self._ordered.values() for one in ordered)
+        for attempt, uid in sorted(found, key=lambda one: (one[0].since, one[1])):
+            lacking = attempt.models.count(model) - meant[uid, attempt.since]
+            yield from [(uid, attempt.since)] * lacking
+
     def _progress(self, node: str, at: int) -> None:
         """Update how far the devices are for which claims wait on the node."""
-        for uid in self._attaching_at.get(node, ()):
+        for uid in self._waiting_at.get(node, ()):
             history = self.claims[uid]
             models = history.attempts[-1].models if history.attempts else ()
             if models:
@@ -262,6 +306,11 @@ class History:
                 history = self.claims.get(event.claim)
                 if history is not None:
                     history.failing = (event.reason, event.message)
+                    history.told |= event.mode != "observe"
+            case e.HandOver() if event.mode != "observe":
+                for uid in event.for_claims():
+                    if uid in self.claims:
+                        self.claims[uid].told = True
             case e.ExchangeBegun():
                 for uid in event.for_claims():
                     if event.mode != "observe" and uid in self.claims:
@@ -278,10 +327,10 @@ class History:
         coming = [Coming(d.first, d.named) for uid in move.devices if (d := self.devices.get(uid)) is not None]
         node = allocation.node if allocation is not None else ""
         if history.attempts:
-            self._attaching_at[history.attempts[-1].node].discard(move.claim)
+            self._waiting_at[history.attempts[-1].node].discard(move.claim)
         history.moved(move, at, node, self._models(allocation), coming)
-        if history.attempts and move.target in (PENDING, ATTACHING):
-            self._attaching_at[history.attempts[-1].node].add(move.claim)
+        if history.attempts and move.target in WAITING:
+            self._waiting_at[history.attempts[-1].node].add(move.claim)
             self._progress(history.attempts[-1].node, at)
 
     def _device_moved(self, move: e.DeviceMoved, at: int) -> None:
@@ -314,7 +363,7 @@ class History:
             resource = state.fleet.resources.get(uid)
             if resource is not None:
                 named = device.since if device.state != REQUESTED else 0
-                self.devices[uid] = DeviceHistory(uid, device.since, named=named, life=device.state)
+                self.devices[uid] = DeviceHistory(uid, device.since, named=named, life=device.state, early=True)
                 self._resource(resource, at)
                 if device.key is not None:
                     self._faces(uid, device.key)
@@ -339,8 +388,8 @@ class History:
         exchange = state.hand_over.exchanges.get(history.uid)
         if exchange is not None:
             history.exchanging(max(exchange.since, life.since))
-        if life.state in (PENDING, ATTACHING):
-            self._attaching_at[life.node].add(history.uid)
+        if life.state in WAITING:
+            self._waiting_at[life.node].add(history.uid)
             self._progress(life.node, history.first)
 
     def _models(self, allocation: Allocation | None) -> tuple[str, ...]:

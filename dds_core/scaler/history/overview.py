@@ -1,34 +1,16 @@
-"""A whole log at a glance: numbers, the stages of which all waiting was made, and why and what failed."""
+"""The page's summary of an incident: numbers, the stages of which all waiting was made, and sentences."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from dds_core.scaler.history.claims import BOUND, ENDED, WHOSE, ClaimHistory
-from dds_core.scaler.history.devices import DeviceHistory
+from dds_core.scaler.history.claims import WHOSE
 from dds_core.scaler.history.fold import History
-from dds_core.scaler.history.words import advice, summary
+from dds_core.scaler.history.incident import LOST, TOLD, Incident
 from dds_core.scaler.spending import USED
 from dds_core.timeline.instants import duration
-
-_ADVISED = 20
-"""Advice is looked for in the claims that waited longest, so many of them."""
-_TOLD = 2
-CAUSES = 3
-_OUTCOMES = {
-    "bound": "bound",
-    "waiting": "still waiting",
-    "failed": "given up after a failure",
-    "withdrawn": "given up",
-    "unused": "never waited for",
-    "ended": "ended before the log begins",
-}
-_OF_ONE = ("a shorter idle time", "a longer idle time", "the device given by dds itself")
-"""Advice that ends, after its last colon, with details of one claim."""
-_OTHER = "moved on"
-_LOST = {"diverted": "went elsewhere", "moved": "allocated anew"}
 
 
 class Tile(NamedTuple):
@@ -56,8 +38,7 @@ class Cause(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """Numbers, the stages that took most of the waiting (up to `CAUSES`), and sentences: why the claim that waited longest was not
-    served, what failed, what would have helped."""
+    """Numbers, the stages that took most of the waiting (up to `incident.TOLD`), and sentences: what failed, what to do first."""
 
     tiles: list[Tile]
     causes: list[Cause]
@@ -70,125 +51,61 @@ class Overview(NamedTuple):
         return {"tiles": tiles, "causes": causes, "notes": self.notes}
 
 
-def ranked(history: History, since: int = 0) -> list[ClaimHistory]:
-    """The claims that existed at an instant or later, those that waited longest first."""
-    found = [one for one in history.claims.values() if _ended(one, history.now) >= since]
-    return sorted(found, key=lambda one: (-one.waited(history.now), one.name, one.uid))
-
-
-def devices_since(history: History, since: int = 0) -> list[DeviceHistory]:
-    """The devices that existed at an instant or later, by node, model and name."""
-    found = [one for one in history.devices.values() if (one.gone or history.now) >= since]
-    return sorted(found, key=lambda one: (one.node, one.model, one.name, one.first, one.uid))
-
-
 def overview(history: History, since: int = 0) -> Overview:
     """Of what existed at an instant or later."""
-    claims, devices = ranked(history, since), devices_since(history, since)
-    waiting = [one for one in claims if one.spans]
-    alerts = Counter(one.reason for one in history.alerts if one.at >= since)
+    found = Incident(history, since)
+    alerts = Counter(one.reason for one in found.alerts)
+    sections = found.sections()
+    notes = [f"failed: {line}" for line in sections["failed"] if found.failures]
     return Overview(
         [
-            _counted(claims),
-            *_waits(waiting, history.now),
-            *_attempts(waiting),
-            *_devices(devices, history.now),
+            _counted(found),
+            *_waits(found),
+            *_attempts(found),
+            *_devices(found),
             Tile("alerts", str(sum(alerts.values())), _times(alerts), bad=bool(alerts)),
         ],
-        _causes(waiting, history.now),
-        [*_unserved(waiting, history), *_failures(waiting), *_helpful(waiting, history)],
+        [
+            Cause(one.stage, one.share, duration(one.micros), WHOSE[one.stage], one.claims, one.longest, one.uid)
+            for one in found.waits[:TOLD]
+            if one.share
+        ],
+        [*notes, *sections["first"]],
     )
 
 
-def _ended(claim: ClaimHistory, now: int) -> int:
-    last = claim.spans[-1].until or now if claim.spans else 0
-    return max(last, claim.gone or now)
+def _counted(found: Incident) -> Tile:
+    bad = any(one.outcome == "failed" for one in found.claims)
+    return Tile("claims", str(len(found.claims)), found.outcomes() or "none was seen", bad=bad)
 
 
-def _counted(claims: Sequence[ClaimHistory]) -> Tile:
-    found = Counter(_OUTCOMES.get(one.outcome, _OTHER) for one in claims)
-    told = ", ".join(f"{found[words]} {words}" for words in (*_OUTCOMES.values(), _OTHER) if found[words])
-    return Tile("claims", str(len(claims)), told or "none was seen", bad=any(one.outcome == "failed" for one in claims))
-
-
-def _waits(claims: Sequence[ClaimHistory], now: int) -> Iterator[Tile]:
-    times = sorted(one.waited(now) for one in claims)
+def _waits(found: Incident) -> Iterator[Tile]:
+    times = found.times()
     if len(times) > 1:
         half, most = (duration(times[-(-len(times) * percent // 100) - 1]) for percent in (50, 95))
         yield Tile("median wait", half, f"95 % waited {most} or less")
     if times:
-        yield Tile("longest wait", duration(times[-1]), claims[0].name, claim=claims[0].uid)
+        longest = found.waiting[0]
+        yield Tile("longest wait", duration(times[-1]), longest.name, claim=longest.uid)
 
 
-def _attempts(claims: Sequence[ClaimHistory]) -> Iterator[Tile]:
-    found = [one.outcome for claim in claims for one in claim.attempts]
-    if found:
-        lost = Counter(_LOST[one] for one in found if one in _LOST)
-        failed = found.count("failed")
+def _attempts(found: Incident) -> Iterator[Tile]:
+    outcomes = [one.outcome for one, _ in found.attempts]
+    if outcomes:
+        failed = outcomes.count("failed")
+        lost = Counter(LOST[one] for one in outcomes if one in LOST)
         told = ", ".join(f"{number} {how}" for how, number in lost.most_common())
-        yield Tile("failed attempts", f"{failed} of {len(found)}", told, bad=bool(failed))
+        yield Tile("failed attempts", f"{failed} of {len(outcomes)}", told, bad=bool(failed))
 
 
-def _devices(devices: Sequence[DeviceHistory], now: int) -> Iterator[Tile]:
-    spent: Counter[str] = Counter()
-    for one in devices:
-        spent.update(one.spent(now))
-    nodes = len({one.node for one in devices})
-    yield Tile(
-        "devices", str(len(devices)), f"on {nodes} node{'' if nodes == 1 else 's'}" if devices else "none attached"
-    )
-    if whole := sum(spent.values()):
-        rest = ((state, round(100 * micros / whole)) for state, micros in spent.most_common() if state != USED)
-        told = ", ".join(f"{state} {share} %" for state, share in rest if share)
-        yield Tile("time in use", f"{round(100 * spent[USED] / whole)} %", told)
-
-
-def _causes(claims: Sequence[ClaimHistory], now: int) -> list[Cause]:
-    total: Counter[str] = Counter()
-    many: Counter[str] = Counter()
-    longest: dict[str, tuple[int, ClaimHistory]] = {}
-    for one in claims:
-        for stage, micros in one.stages(now).items():
-            total[stage] += micros
-            many[stage] += 1
-            if micros > longest.get(stage, (0, one))[0]:
-                longest[stage] = micros, one
-    whole = sum(total.values())
-    return [
-        Cause(stage, share, duration(micros), WHOSE[stage], many[stage], one.name, one.uid)
-        for stage, micros in total.most_common(CAUSES)
-        if (share := round(100 * micros / whole))
-        for _, one in [longest[stage]]
-    ]
-
-
-def _unserved(claims: Sequence[ClaimHistory], history: History) -> Iterator[str]:
-    """What became of the claim that waited longest of those that were not served."""
-    found = [one for one in claims if one.outcome not in (BOUND, "unused", ENDED)]
-    yield from (f"{one.name}: {summary(one, history)[0]}" for one in found[:1])
-
-
-def _failures(claims: Sequence[ClaimHistory]) -> Iterator[str]:
-    """Why attempts failed, and how often, each reason with its most frequent message."""
-    failures = [one for claim in claims for one in claim.attempts if one.outcome == "failed"]
-    causes = Counter((one.reason, one.cause) for one in failures)
-    often = dict(reversed([pair for pair, _ in causes.most_common()]))
-    times = Counter(one.reason for one in failures)
-    if times:
-        words = {reason: f"{reason} ({why})" if reason and why else reason or why for reason, why in often.items()}
-        told = (f"{n} × {words[reason]}" for reason, n in times.most_common())
-        yield f"failed: {', '.join(told)}"
-
-
-def _helpful(claims: Sequence[ClaimHistory], history: History) -> Iterator[str]:
-    """The advice that is common to most of the claims that waited longest."""
-    found = Counter(_without_times(text) for one in claims[:_ADVISED] for text in dict.fromkeys(advice(one, history)))
-    yield from (f"would have helped: {text}" for text, _ in found.most_common(_TOLD))
-
-
-def _without_times(text: str) -> str:
-    """Without the details of one claim, so that the same advice counts as the same."""
-    return text.rpartition(": ")[0] if text.startswith(_OF_ONE) else text
+def _devices(found: Incident) -> Iterator[Tile]:
+    nodes = len({one.node for one in found.devices})
+    told = f"on {nodes} node{'' if nodes == 1 else 's'}" if found.devices else "none attached"
+    yield Tile("devices", str(len(found.devices)), told)
+    if whole := sum(found.spent.values()):
+        rest = ((state, round(100 * micros / whole)) for state, micros in found.spent.most_common() if state != USED)
+        shares = ", ".join(f"{state} {share} %" for state, share in rest if share)
+        yield Tile("time in use", f"{round(100 * found.spent[USED] / whole)} %", shares)
 
 
 def _times(found: Counter[str]) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 from dds_core.scaler.history.claims import BOUND, WHOSE, Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.fold import Alert, History
-from dds_core.scaler.history.overview import devices_since, ranked
+from dds_core.scaler.history.incident import devices_since, ranked
 from dds_core.scaler.history.stock import Stocked
 from dds_core.scaler.history.words import devices_summary, summary
 from dds_core.scaler.spending import STATES

@@ -84,7 +84,7 @@ def folded(entries: Iterable[Entry], claims: Mapping[str, ClaimHistory], subject
         elif (uid, run.since) not in told:
             told.add((uid, run.since))
             whose = "" if uid == subject else f"{entry.name}: "
-            why = run.attempts[-1].cause
+            why = run.attempts[-1].told
             cause = f"{whose}{run.words}, until {time_of_day(run.until)[:8]}" + (f": {why}" if why else "")
             yield Entry(entry.at, entry.position, FOLDED, cause=cause)
 
@@ -147,7 +147,7 @@ def _of_run(run: Run) -> str:
         if len(run.attempts) > 1
         else ""
     )
-    why = f" ({last.cause})" if last.outcome == "failed" and last.cause else ""
+    why = f" ({last.told})" if last.outcome == "failed" and last.cause else ""
     return run.words + when + why
 
 

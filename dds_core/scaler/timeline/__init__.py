@@ -11,7 +11,7 @@ from dds_core.model import Allocation, AttachRequest, Claim, FabricResource, Nod
 from dds_core.scaler import events as e
 from dds_core.scaler.state import State
 from dds_core.scaler.timeline.scope import scope_of
-from dds_core.scaler.timeline.words import Known
+from dds_core.scaler.timeline.words import CONDITION, DDS, OTHERS, Known
 from dds_core.timeline import telling
 from dds_core.timeline.telling import (
     ACT,
@@ -252,9 +252,14 @@ class Teller(telling.Teller[Known]):
             source=event.source or "New",
             target=event.target,
             after=after,
-            cause=event.cause,
+            cause=f"{self._setter()}{event.cause}" if event.cause.startswith(CONDITION) else event.cause,
             meaning=_MEANINGS.get((kind, event.trigger, event.source, event.target), ""),
         )
+
+    def _setter(self) -> str:
+        """Who set the condition that leads to this step: "another client set "; "" if that is not known."""
+        kinds = {note.kind for note in self._pending if CONDITION in note.text}
+        return f"{OTHERS} set " if ACT in kinds else f"{DDS} set " if FACT in kinds else ""
 
 
 _MEANINGS = {

@@ -28,6 +28,11 @@ from dds_core.timeline import telling
 from dds_core.timeline.phrases import MANY, labels, taints
 from dds_core.timeline.telling import UNCHANGED, Pair, Row
 
+DDS, OTHERS = "dds", "another client"
+"""Who set a condition of a scaler."""
+CONDITION = "condition "
+"""How the cause of a step begins that a condition led to; its name and the device follow."""
+
 
 def _pod(before: Pod | None, pod: Pod, known: telling.Known) -> Iterator[str]:
     name = f"pod {known.name_of(pod)}"

@@ -44,7 +44,7 @@ def test_claims_and_devices_have_the_fields_of_the_json_form(name: str) -> None:
     whole = story(name)
     for rows, things in (
         (table("claims", whole), [claim_data(one, whole.now) for one in whole.claims]),
-        (table("devices", whole), [device_data(one, whole.now) for one in whole.devices]),
+        (table("devices", whole), [device_data(one, whole.history) for one in whole.devices]),
     ):
         assert len(rows) == len(things) > 0
         for row, data in zip(rows, things, strict=True):

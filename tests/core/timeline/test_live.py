@@ -51,7 +51,7 @@ def test_a_signal_that_dds_did_not_give_is_an_act() -> None:
     world.waits("train", "node0")
     world.condition("train", "FabricDeviceReschedule")
     entries = told(world, "default/train")
-    assert entries[-1].cause.startswith("condition FabricDeviceReschedule")
+    assert entries[-1].cause.startswith("another client set condition FabricDeviceReschedule")
     assert any("FabricDeviceReschedule=True" in text for text in notes(entries, "act"))
 
 

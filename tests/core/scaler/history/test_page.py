@@ -12,7 +12,8 @@ from dds_core.scaler.events import ClaimObserved
 from dds_core.scaler.history import BOUND, History
 from dds_core.scaler.history import page as pages
 from dds_core.scaler.history.data import claim_data, device_data
-from dds_core.scaler.history.overview import Tile, devices_since, overview, ranked
+from dds_core.scaler.history.incident import Incident, devices_since, ranked
+from dds_core.scaler.history.overview import Tile, overview
 from dds_core.scaler.history.page import STAGES, Page, lives, report, subjects
 from dds_core.scaler.timeline import timelines
 from dds_core.timeline import Entry, Moment
@@ -129,7 +130,7 @@ def test_a_page_says_what_the_history_says(name: str) -> None:
     assert len(page.devices) == len(history.devices) and len(page.claims) == len(history.claims)
     for number in page.devices:
         device = page.device(number)
-        same(device, device_data(history.devices[device["uid"]], history.now), history.first)
+        same(device, device_data(history.devices[device["uid"]], history), history.first)
     assert {key for kind, key in page.accounts if kind == "claim"} == set(history.claims)
     assert {key for kind, key in page.accounts if kind == "device"} == {one.name for one in history.devices.values()}
     assert patch["untold"] == 0
@@ -161,6 +162,7 @@ def test_alerts_are_told_once_each_and_by_name() -> None:
     page = Reader().take(report(history, (), (), {}))
     assert page.alerts == [[0, "default/train", "NoProgress", "nothing has come"]]
     assert overview(history).tiles[-1] == Tile("alerts", "1", "1 × NoProgress", bad=True)
+    assert "alerts: 1 × NoProgress: default/train: nothing has come" in Incident(history).lines()
 
 
 def test_what_ended_before_is_left_out() -> None:

@@ -1,0 +1,115 @@
+"""`dds incident`: one screen on what waited and why, what failed, what it cost, and what to do first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from textwrap import wrap
+
+import click
+
+from dds_commands.costs import cost_of, price_option, priced, read_rates
+from dds_commands.parameters import Place, output_options, period, period_of_time_options, source_arguments
+from dds_commands.screen import progress, show, show_json, style, width
+from dds_commands.sources import Log, Opened, Source, cut, go_on, require
+from dds_core.errors import InputError
+from dds_core.scaler.component import SCALER
+from dds_core.scaler.history import BOUND, History
+from dds_core.scaler.history.claims import POOL
+from dds_core.scaler.history.incident import Incident
+from dds_core.scaler.unallocated import unallocated
+from dds_core.scaler.waiting import waiting_rows
+
+_LINES = 2
+"""A sentence is cut after so many lines, so that all of it fits on a screen."""
+
+
+@click.command("incident", short_help="Show on one screen what waited, failed, cost, and what to do first.")
+@source_arguments
+@period_of_time_options
+@output_options("table", "json", "markdown")
+@price_option
+def incident(
+    sources: tuple[str, ...],
+    url: str | None,
+    name: str | None,
+    since: str | None,
+    until: str | None,
+    price_file: str | None,
+    form: str,
+) -> None:
+    """Show an incident on one screen: what waited longest and why, what failed and who did it, which devices were ordered in
+    vain, what it cost, alerts, and what to do first.
+
+    \b
+    dds incident
+    dds incident incident.jsonl.gz --since 02:10 --until 02:40
+
+    With --since a log is read from its last checkpoint before that instant; of waits that began earlier it says "or more".
+    """
+    rates = read_rates(price_file, None)
+    with Opened() as opened:
+        source = opened.source(sources, url, name)
+        require(source, SCALER, "give a scaler's with --name CLUSTER/scaler")
+        first, last = period(source.span, since, until)
+        if first.position is not None:
+            raise InputError("--since wants an instant here, not a position", fix="give one, or a duration such as 2h")
+        history = History().read(progress(cut(_begun(source, first).told(), *last), None, "reading"))
+        if not history.first:
+            raise InputError("nothing happened in it yet", where=source.label, fix="give a log that holds events")
+        go_on(history, source, last)
+        found = Incident(history, first.at or 0)
+        found.whys = _whys(source, last, found)
+    cost = cost_of(found.by_model, rates)
+    title = f"{source.log_name}, mode {history.policy.mode}"
+    if form == "json":
+        money = {"cost": cost, "currency": rates.currency or None}
+        show_json({"log": source.log_name, "mode": history.policy.mode, **found.data(), **money})
+        return
+    sections = found.sections(priced(cost, rates) if rates.prices else "")
+    _show_markdown(title, found.head(), sections) if form == "markdown" else _show(title, found.head(), sections)
+
+
+def _begun(source: Source, first: Place) -> Source:
+    """The source, read from the last checkpoint before the period."""
+    is_log = isinstance(source, Log) and first.at is not None
+    return source.begun_at(source.checkpoint(first.at, None)) if is_log and isinstance(source, Log) else source
+
+
+def _whys(source: Source, last: Place, found: Incident) -> dict[str, str]:
+    """What claims wait for, by uid: those that wait at the end, and the one that waited longest, in the middle of its wait for
+    the pool if that took most of it."""
+    whys: dict[str, str] = {}
+    worst = found.waiting[0] if found.waiting else None
+    if worst is not None and not worst.waits and found.waits:
+        longest = max(worst.spans, key=lambda span: span.length(found.now) if span.stage != BOUND else 0)
+        if longest.stage == POOL:
+            state = source.state((longest.since + longest.until) // 2, None)
+            whys = {one.uid: one.why for one in unallocated(state) if one.uid == worst.uid}
+    if any(one.waits for one in found.waiting):
+        state = source.state(*last)
+        whys |= {one.uid: one.why for one in waiting_rows(state)}
+        whys |= {one.uid: one.why for one in unallocated(state)}
+    return whys
+
+
+def _show(title: str, head: list[str], sections: Mapping[str, list[str]]) -> None:
+    dress, margin = style(), max(map(len, sections)) + 2
+    show(dress(title, "name"))
+    for line in head:
+        show(_fitting(line, 0))
+    for name, lines in sections.items():
+        for place, line in enumerate(lines):
+            show(dress((name if not place else "").ljust(margin), "name") + _fitting(line, margin))
+
+
+def _fitting(line: str, margin: int) -> str:
+    """The sentence in `_LINES` lines at most, behind a margin."""
+    room = width() - margin
+    pieces = wrap(line, room, subsequent_indent="  ", break_on_hyphens=False, max_lines=_LINES, placeholder=" …")
+    return f"\n{' ' * margin}".join(pieces)
+
+
+def _show_markdown(title: str, head: list[str], sections: Mapping[str, list[str]]) -> None:
+    show(f"# {title}\n\n" + "\n".join(head))
+    for name, lines in sections.items():
+        show(f"\n## {name.capitalize()}\n\n" + "\n".join(f"- {line}" for line in lines))

@@ -1,0 +1,412 @@
+"""A log in short: what waited and why, what failed and who did it, devices ordered in vain, what it cost, alerts, and what to do
+first. `dds incident` prints it; the summary of a page is made of the same sentences."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dds_core.scaler.history.claims import DRIVER, EXCHANGE, FABRIC, HAND_OVER, ORDER, POOL, WHOSE, ClaimHistory
+from dds_core.scaler.history.devices import DeviceHistory
+from dds_core.scaler.history.fold import Alert, History
+from dds_core.scaler.history.verdicts import never_used, verdict
+from dds_core.scaler.history.words import advice
+from dds_core.scaler.timeline.words import CONDITION, OTHERS
+from dds_core.timeline.instants import duration, rfc3339, time_of_day
+
+_ADVISED = 20
+"""Advice is looked for in the claims that waited longest, so many of them."""
+TOLD = 3
+"""Causes, failures, devices, alerts and things to do are told so many each."""
+_NAMED = 2
+_SECOND = 1_000_000
+_LONG = 30 * _SECOND
+"""A wait of this length calls for action by itself."""
+_OUTCOMES = {
+    "bound": "bound",
+    "waiting": "still waiting",
+    "failed": "given up after a failure",
+    "withdrawn": "given up",
+    "unused": "never waited for",
+    "ended": "ended before the log begins",
+}
+_OTHER = "moved on"
+LOST = {"diverted": "allocated elsewhere after a hand-over", "moved": "allocated anew"}
+_WHAT = {"used": "in use", "error": "in error"}
+_OF_ONE = ("a shorter idle time", "a longer idle time", "the device given by dds itself")
+"""Advice that ends, after its last colon, with details of one claim."""
+
+EVENTS, OPERATOR, STUCK = "events-that-need-action", "the-operator", "stuck-devices"
+_QUEUE, _LOOK, _OTHERS = "claims-that-wait-for-a-device", "first-look", "who-set-a-condition"
+REFUSED, VAIN, OBSERVED = "WriteRefused", "ordered in vain", "another scaler"
+FIRST: Mapping[str, tuple[str, str]] = {
+    "DetachedInUse": ("drain the pod that loses its device; find who detached it", EVENTS),
+    "WrongVictim": ("find who lowered the request: another device leaves than the marked one", EVENTS),
+    "DeviceTwice": ("delete one of the two pods, restart the scheduler", EVENTS),
+    "InvariantBroken": ("report it, with dds log export", EVENTS),
+    "RuleError": ("report it, with dds log export", EVENTS),
+    "ManagerError": ("ask the fabric's team: its manager answers the operator nothing", EVENTS),
+    "DeviceLost": ("delete the pod: its node is gone, with its device", EVENTS),
+    "PodElsewhere": ("delete the pod: it runs on another node than its device", EVENTS),
+    "PodPlaced": ("delete the pod: it was put on its node past the scheduler", EVENTS),
+    "NoNode": ("correct the pool's publisher: its devices lack bindsToNode", EVENTS),
+    "NoWayToHandOver": ("correct the pool's publisher: its devices lack FabricDeviceReschedule", EVENTS),
+    "ConfigMissing": ("create the fabric's ConfigMap again", EVENTS),
+    "OrderRefused": ("let the admission policy pass the requests of dds", EVENTS),
+    "HoldRefused": ("let the admission policy pass the claims of dds", EVENTS),
+    REFUSED: ("see the permission or the admission policy that refuses: dds doctor", EVENTS),
+    "LabelFight": ("stop one of the two clients that write the label", EVENTS),
+    "ModelDiffers": ("write in device-info what the driver lists", EVENTS),
+    "DeviceUnexplained": ("see who attached a device that no resource names", STUCK),
+    "DeviceUnlisted": ("see the log of the vendor's driver on the node", EVENTS),
+    "DeviceError": ("see the device's error, and its driver's documentation", EVENTS),
+    "DeviceTainted": ("see the taint of the device's driver", EVENTS),
+    "NoProgress": ("see the operator's log, and the node's driver", STUCK),
+    "HeldInVain": ("see the pods that are nominated to the node", EVENTS),
+    "ExchangeLeft": ("wait for the scheduler's binding timeout, or delete the pod", EVENTS),
+    "Undecided": ("ask for less, or in fewer claims", EVENTS),
+    "AttachFailed": ("ask the fabric's team: it refused the attach", "cool-downs"),
+    "AttachTimeout": ("ask the fabric's team: no device came in time", OPERATOR),
+    "NodeLimit": ("see the node's limit of devices, or spread the pods", EVENTS),
+    "Coexistence": ("see the models that may not share a node (device-info)", EVENTS),
+    "RequestOwnedByOther": ("see the request's owner: dds may not size it", EVENTS),
+    "DeviceUnsuitable": ("correct the description, the selector or the taint that the message names", EVENTS),
+    "NodeUnschedulable": ("see who cordoned or tainted the node", EVENTS),
+    "HandOverInVain": ("see why the scheduler left the device: kubectl describe the pod", EVENTS),
+    OTHERS: ("find the client that set the condition: two scalers write the claims", _OTHERS),
+    OBSERVED: ("see the log of the scaler that set the conditions: dds only observes", _OTHERS),
+    POOL: ("see what the claims wait for: dds claims --state Unallocated", _QUEUE),
+    FABRIC: ("ask the fabric's team, or see the operator's queue", OPERATOR),
+    DRIVER: ("see the vendor's driver and the operator's polls", OPERATOR),
+    ORDER: ("see the operator: it has made no resource", OPERATOR),
+    EXCHANGE: ("see what the exchange waits for: dds timeline of the claim", _LOOK),
+    HAND_OVER: ("see why the scheduler does not take the device: dds timeline of the claim", _LOOK),
+    VAIN: ("see who ordered what nobody used: dds devices --never-used", "devices-ordered-in-vain"),
+}
+"""By the reason of an alert or a failure, or by the stage of a wait: what to do, and the section of docs/operations.md. The most
+urgent first; failures come in the order of how many there are."""
+
+
+FAULT: Mapping[str, str] = {
+    "AttachFailed": "the fabric",
+    "AttachTimeout": "the fabric or the operator",
+    "NodeLimit": "the node's limit",
+    "Coexistence": "models that may not share a node",
+    "RequestOwnedByOther": "the request's owner",
+    "DeviceUnsuitable": "the claim, or what came",
+    "NodeUnschedulable": "who closed the node",
+    "HandOverInVain": "the scheduler",
+    "OrderRefused": "the API server's admission",
+}
+"""By the reason of a failure: whose fault it is."""
+
+
+class Wait(NamedTuple):
+    """What claims waited for together (microseconds), `longest` the claim that waited most for it (name and
+    uid)."""
+
+    stage: str
+    micros: int
+    share: int
+    claims: int
+    longest: str
+    uid: str
+    longest_micros: int
+
+
+class Failure(NamedTuple):
+    """Attempts that ended alike. `by`: whose fault it is, or who set the condition; `text`: the most frequent cause."""
+
+    reason: str
+    by: str
+    attempts: int
+    text: str
+    claims: tuple[str, ...]
+
+
+class Vain(NamedTuple):
+    """A device that was ordered in vain, and for how long it was there (microseconds)."""
+
+    device: str
+    node: str
+    model: str
+    micros: int
+    verdict: str
+
+
+class Todo(NamedTuple):
+    """What to do, why, and the section of docs/operations.md."""
+
+    do: str
+    why: str
+    section: str
+
+
+class Incident:
+    """What existed at the instant `since` or later; waits are whole, device-time counts from then on. `whys`: what claims that
+    wait at the end wait for, by uid. `spent`, `by_model`: microseconds of the devices."""
+
+    def __init__(self, history: History, since: int = 0) -> None:
+        self.history, self.now = history, history.now
+        self.since = max(history.first, since)
+        self.claims, self.devices = ranked(history, since), devices_since(history, since)
+        self.whys: Mapping[str, str] = {}
+        self.alerts = [one for one in history.alerts if one.at >= since]
+        self.waiting = [one for one in self.claims if one.spans]
+        self.attempts = [
+            (one, claim) for claim in self.waiting for one in claim.attempts if not _over(one.until, since)
+        ]
+        self.waits = list(self._waits())
+        self.failures = list(self._failures())
+        self.spent, self.by_model = Counter[str](), Counter[str]()
+        self.vain: list[Vain] = []
+        for one in self.devices:
+            spent = one.spent(self.now, self.since)
+            self.spent.update(spent)
+            self.by_model[one.model] += (micros := sum(spent.values()))
+            if never_used(one, history):
+                self.vain.append(Vain(one.name, one.node, one.model, micros, verdict(one, history)))
+        self.vain.sort(key=lambda one: (-one.micros, one.device))
+
+    # -- what was found --------------------------------------------------------------------------------------------------
+
+    def _waits(self) -> Iterator[Wait]:
+        total: Counter[str] = Counter()
+        most: dict[str, tuple[int, str, str]] = {}
+        many: Counter[str] = Counter()
+        for claim in self.waiting:
+            for stage, micros in claim.stages(self.now).items():
+                total[stage] += micros
+                many[stage] += 1
+                most[stage] = max(most.get(stage, (0, "", "")), (micros, claim.name, claim.uid))
+        whole = sum(total.values())
+        for stage, micros in total.most_common():
+            longest, name, uid = most[stage]
+            yield Wait(stage, micros, round(100 * micros / whole), many[stage], name, uid, longest)
+
+    def _failures(self) -> Iterator[Failure]:
+        found: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+        for one, claim in self.attempts:
+            if one.outcome in LOST:
+                found[LOST[one.outcome], one.by].append(("", claim.name))
+            elif one.outcome == "failed" and one.cause.startswith(CONDITION):
+                found[one.cause.removeprefix(CONDITION).split(" ")[0], one.by].append(("", claim.name))
+            elif one.outcome == "failed":
+                found[one.reason, FAULT.get(one.reason, one.by)].append((one.cause, claim.name))
+        for (reason, by), rows in sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0])):
+            [(cause, _)] = Counter(cause for cause, _ in rows).most_common(1)
+            yield Failure(reason, by, len(rows), cause, tuple(dict.fromkeys(name for _, name in rows)))
+
+    def todo(self) -> list[Todo]:
+        """What to do first, the most urgent first: alerts and refused writes, failures, what waits or waited long, devices."""
+        urgent = Counter(one.reason for one in self.alerts) + Counter({REFUSED: self.history.refused.total()})
+        why = {reason: f"{number} × {reason}" for reason, number in urgent.items()}
+        order = [one for one in FIRST if one in urgent]
+        others = OBSERVED if self.history.policy.mode == "observe" else OTHERS
+        for one in self.failures:
+            key = others if one.by == OTHERS else one.reason
+            order.append(key)
+            why.setdefault(key, f"{one.attempts} × {one.reason}")
+        for claim in self.waiting:
+            stages = claim.stages(self.now)
+            if stages and (claim.waits or claim.waited(self.now) >= _LONG):
+                key = claim.stage if claim.waits else max(stages, key=lambda one: stages[one])
+                order.append(key)
+                verb = "waits" if claim.waits else "waited"
+                why.setdefault(key, f"{claim.name} {verb} {duration(claim.waited(self.now))}")
+        if self.vain:
+            order.append(VAIN)
+            why[VAIN] = f"{_many(len(self.vain), 'device')} never used"
+        return [Todo(FIRST[one][0], why[one], FIRST[one][1]) for one in dict.fromkeys(order) if one in FIRST]
+
+    def advice(self) -> list[str]:
+        """What would have helped most of the claims that waited longest."""
+        longest = self.waiting[:_ADVISED]
+        found = Counter(_without_times(t) for one in longest for t in dict.fromkeys(advice(one, self.history)))
+        return [text for text, _ in found.most_common(TOLD)]
+
+    # -- in words --------------------------------------------------------------------------------------------------------
+
+    def head(self) -> list[str]:
+        """When it was, what became of the claims, and how long they waited."""
+        first, day = rfc3339(self.since), rfc3339(self.now)[:10]
+        until = (f"{day} " if first[:10] != day else "") + time_of_day(self.now)[:8]
+        when = f"{first[:10]} {first[11:19]} to {until} UTC ({duration(self.now - self.since)})"
+        if not self.claims:
+            return [f"no claim was seen, {when}"]
+        return [f"{_many(len(self.claims), 'claim')}, {when}: {self.outcomes()}"]
+
+    def outcomes(self) -> str:
+        """How many claims ended how."""
+        found = Counter(_OUTCOMES.get(one.outcome, _OTHER) for one in self.claims)
+        return ", ".join(f"{found[words]} {words}" for words in (*_OUTCOMES.values(), _OTHER) if found[words])
+
+    def times(self) -> list[int]:
+        """How long claims waited (microseconds), shortest first."""
+        return sorted(one.waited(self.now) for one in self.waiting)
+
+    def sections(self, cost: str = "") -> dict[str, list[str]]:
+        """The lines by their title. `cost`: the price of the devices' time, if there is one."""
+        return {
+            "waited": list(self._wait_lines()) or ["nothing"],
+            "failed": list(self._failure_lines()) or ["nothing"],
+            "in vain": list(self._vain_lines()) or (["no device"] if self.devices else ["no device was attached"]),
+            "cost": list(self._cost_lines(cost)),
+            "alerts": list(self._alert_lines()) or ["none"],
+            "first": list(self._first_lines()) or ["nothing to do: nothing waits, failed or was ordered in vain"],
+        }
+
+    def lines(self) -> list[str]:
+        """All sentences, the most important first."""
+        return [*self.head(), *(line for title, told in self.sections().items() for line in _titled(title, told))]
+
+    def _wait_lines(self) -> Iterator[str]:
+        if not self.waiting:
+            return
+        times = self.times()
+        if len(times) > 1:
+            half, most = (duration(times[-(-len(times) * percent // 100) - 1]) for percent in (50, 95))
+            whole = duration(sum(times))
+            yield f"{whole} together; half of them {half} or less, 95 % {most} or less"
+        still = [one for one in self.waiting if one.waits]
+        told = [*self.waiting[:1], *[one for one in still[:1] if one is not self.waiting[0]]]
+        yield from (_longest(one, self.now, self.whys.get(one.uid, "")) for one in told)
+        for wait in self.waits[:TOLD] if len(times) > 1 else ():
+            whom = f"{_many(wait.claims, 'claim')}, {duration(wait.micros)}"
+            yield f"{wait.share} % {wait.stage} ({whom}): {WHOSE[wait.stage]}"
+
+    def _failure_lines(self) -> Iterator[str]:
+        for one in self.failures[:TOLD]:
+            by = f", by {one.by}" if one.by else ""
+            rest = f" and {len(one.claims) - _NAMED} more" if len(one.claims) > _NAMED else ""
+            why = f": {one.text}" if one.text else ""
+            yield f"{one.attempts} × {one.reason}{by}: {', '.join(one.claims[:_NAMED])}{rest}{why}"
+        yield from _more(self.failures, "dds claims --all")
+
+    def _vain_lines(self) -> Iterator[str]:
+        for one in self.vain[:TOLD]:
+            name = "-".join(one.device.split("-")[:2])  # the beginning, which every command takes for the name
+            yield f"{name} on {one.node}, {one.model}, {duration(one.micros)}: {one.verdict}"
+        yield from _more(self.vain, "dds devices --never-used")
+
+    def _cost_lines(self, cost: str) -> Iterator[str]:
+        whole = sum(self.spent.values())
+        if not whole:
+            yield "no device-time"
+            return
+        shares = ((state, round(100 * micros / whole)) for state, micros in self.spent.most_common() if micros)
+        told = ", ".join(f"{_WHAT.get(state, state)} {share} %" for state, share in shares if share)
+        there = f"{_many(len(self.devices), 'device')} on {_many(len({one.node for one in self.devices}), 'node')}"
+        needless = sum(one.micros for one in self.vain)
+        vain = f"; {duration(needless)} of it never used" if needless else ""
+        yield f"{duration(whole)} of device-time, {there}: {told}{vain}" + (f"; {cost}" if cost else "")
+
+    def _alert_lines(self) -> Iterator[str]:
+        found: dict[str, list[Alert]] = defaultdict(list)
+        for one in self.alerts:
+            found[one.reason].append(one)
+        rows = sorted(found.items(), key=lambda pair: (list(FIRST).index(pair[0]) if pair[0] in FIRST else 0, pair[0]))
+        for reason, alerts in rows[:TOLD]:
+            yield f"{len(alerts)} × {reason}: {alerts[-1].of}: {alerts[-1].text}"
+        yield from _more(rows, "dds log tail --type Alerted")
+        for (action, text), number in self.history.refused.most_common(1):
+            rest = len(self.history.refused) - 1
+            yield f"{number} × {action} refused: {text}" + (f", and {rest} more kinds" if rest else "")
+
+    def _first_lines(self) -> Iterator[str]:
+        todo = self.todo()
+        for place, one in enumerate(todo[:TOLD], start=1):
+            yield f"{place}. {one.do} ({one.why}; operations.md#{one.section})"
+        yield from (f"would have helped: {text}" for text in self.advice()[: max(1, TOLD - len(todo))])
+
+    # -- as data ---------------------------------------------------------------------------------------------------------
+
+    def data(self) -> dict[str, Any]:
+        """All of it, in the units of the forms for programs: seconds, RFC 3339."""
+        worst = self.waiting[0] if self.waiting else None
+        return {
+            "from": rfc3339(self.since),
+            "to": rfc3339(self.now),
+            "claims": dict(Counter(one.outcome for one in self.claims)),
+            "waited_seconds": sum(one.waited(self.now) for one in self.waiting) / _SECOND,
+            "longest": None
+            if worst is None
+            else {
+                "claim": worst.name,
+                "uid": worst.uid,
+                "waited_seconds": worst.waited(self.now) / _SECOND,
+                "stage_seconds": {stage: micros / _SECOND for stage, micros in worst.stages(self.now).items()},
+                "outcome": worst.outcome,
+                "why": self.whys.get(worst.uid, ""),
+            },
+            "waits": [_seconds({**one._asdict(), "whose": WHOSE[one.stage]}) for one in self.waits],
+            "failures": [one._asdict() for one in self.failures],
+            "never_used": [_seconds(one._asdict()) for one in self.vain],
+            "devices": len(self.devices),
+            "device_seconds": {state: micros / _SECOND for state, micros in self.spent.items()},
+            "alerts": [{**one._asdict(), "at": rfc3339(one.at)} for one in self.alerts],
+            "refused": [
+                {"write": action, "text": text, "count": number}
+                for (action, text), number in self.history.refused.most_common()
+            ],
+            "first": [one._asdict() for one in self.todo()],
+            "would_have_helped": self.advice(),
+        }
+
+
+def ranked(history: History, since: int = 0) -> list[ClaimHistory]:
+    """The claims that existed at an instant or later, those that waited longest first."""
+    found = [one for one in history.claims.values() if _ended(one, history.now) >= since]
+    return sorted(found, key=lambda one: (-one.waited(history.now), one.name, one.uid))
+
+
+def devices_since(history: History, since: int = 0) -> list[DeviceHistory]:
+    """The devices that existed at an instant or later, by node, model and name."""
+    found = [one for one in history.devices.values() if (one.gone or history.now) >= since]
+    return sorted(found, key=lambda one: (one.node, one.model, one.name, one.first, one.uid))
+
+
+def _ended(claim: ClaimHistory, now: int) -> int:
+    last = claim.spans[-1].until or now if claim.spans else 0
+    return max(last, claim.gone or now)
+
+
+def _over(until: int, since: int) -> bool:
+    return 0 < until < since
+
+
+def _longest(claim: ClaimHistory, now: int, why: str) -> str:
+    """The wait of one claim: how long, how it ended, which stages took it, and who spends the time of the longest one."""
+    stages = sorted(claim.stages(now).items(), key=lambda pair: -pair[1])
+    told = ", ".join(f"{stage} {duration(micros)}" for stage, micros in stages[:TOLD])
+    whole = duration(claim.waited(now)) + " or more" * bool(claim.begun)
+    node = f" on {claim.node}" if claim.outcome == "bound" and claim.node else ""
+    many = f" in {_many(len(claim.attempts), 'attempt')}" if len(claim.attempts) > 1 else ""
+    words = why or (WHOSE[stages[0][0]] if stages else "")
+    return f"{claim.name} {whole}, {_OUTCOMES.get(claim.outcome, _OTHER)}{node}{many}: {told}" + f"; {words}" * bool(
+        words
+    )
+
+
+def _without_times(text: str) -> str:
+    """Without the details of one claim, so that the same advice counts as the same."""
+    return text.rpartition(": ")[0] if text.startswith(_OF_ONE) else text
+
+
+def _titled(title: str, lines: Sequence[str]) -> Iterator[str]:
+    yield from (line if place else f"{title}: {line}" for place, line in enumerate(lines))
+
+
+def _more(rows: Sequence[object], where: str) -> Iterator[str]:
+    if len(rows) > TOLD:
+        yield f"and {len(rows) - TOLD} more: {where}"
+
+
+def _seconds(row: dict[str, Any]) -> dict[str, Any]:
+    """The fields with times in seconds."""
+    return {key.replace("micros", "seconds"): v / _SECOND if "micros" in key else v for key, v in row.items()}
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
