@@ -8,7 +8,6 @@ from io import TextIOWrapper
 from typing import Any
 
 import click
-import msgspec
 
 from dds_adapters.web.page import document
 from dds_commands.parameters import Place, end_options, output_options, period, since_option, source_arguments

@@ -56,8 +56,8 @@ class Cause(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """Numbers, the stages that took most of the waiting (up to `CAUSES`), and sentences: why the claim that waited longest was not
-    served, what failed, what would have helped."""
+    """Numbers, the stages that took most of the waiting (up to `CAUSES`), and sentences: what became of the claim that waited
+    longest and was not served, what failed, what would have helped."""
 
     tiles: list[Tile]
     causes: list[Cause]

@@ -55,11 +55,14 @@ class Stock:
     def held(self, key: DeviceKey, taken: bool, at: int) -> None:
         """A claim has got the device, or the last one has given it back."""
         (self._taken.add if taken else self._taken.discard)(key)
-        parts = self._parts.get(key[:2])
-        for uid, part in parts.items() if parts is not None else ():
+        if key[:2] not in self._parts:
+            return
+        parts = self._parts[key[:2]]
+        for uid, part in parts.items():
             if key[2] in part.open:
                 parts[uid] = part._replace(free=part.free + (-1 if taken else 1))
-                return self._count(key[:2], at)
+                self._count(key[:2], at)
+                break
 
     def cut(self, before: int) -> None:
         """Forget what was before an instant, except the last number of each pool, which stays in force."""
