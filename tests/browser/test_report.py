@@ -69,7 +69,7 @@ def test_the_summary_needs_no_script(window: Browser, pages: Path) -> None:
             found = window.devtools("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
             window.devtools("CSS.enable")
             style = window.devtools("CSS.getComputedStyleForNode", nodeId=found)["computedStyle"]
-            return {one["name"]: one["value"] for one in style}["display"] != "none"
+            return any(one["name"] == "display" and one["value"] != "none" for one in style)
 
         assert "19 of 24" in text("#tiles") and "18 × NodeLimit" in text("#notes") and "retry" in text("#causes")
         assert "2026-11-21 02:18:03 to 02:19:49 UTC" in text("#span")
@@ -87,8 +87,9 @@ def test_what_it_draws_is_there(window: Browser, pages: Path) -> None:
       const context = dds.rows.canvas.getContext('2d');
       return claim.spans.filter((span) => dds.model.end(span) - span.since > 1500).map((span) => {
         const x = place.x((span.since + dds.model.end(span)) / 2);
-        const found = [0, 1, 2, 3, 4].map((n) => context.getImageData(Math.round((x - 2 + n) * ratio), Math.round(12 * ratio), 1, 1).data);
-        return [found.map(([r, g, b]) => `rgb(${r}, ${g}, ${b})`), dds.palette().stages[span.stage], dds.model.stageName(span.stage)];
+        const colourAt = (n) => context.getImageData(Math.round((x - 2 + n) * ratio), Math.round(12 * ratio), 1, 1).data;
+        const found = [0, 1, 2, 3, 4].map((n) => colourAt(n)).map(([r, g, b]) => `rgb(${r}, ${g}, ${b})`);
+        return [found, dds.palette().stages[span.stage], dds.model.stageName(span.stage)];
       });
     })()"""
     found = page(pixels)
@@ -102,7 +103,8 @@ def test_what_it_draws_is_there(window: Browser, pages: Path) -> None:
 def test_the_stock_of_each_pool_is_a_curve(window: Browser, pages: Path) -> None:
     page = Page(window, pages / "burst.html")
     data = json.loads(fine("report", str(RECORDINGS / "burst.jsonl.gz"), "--json"))
-    last, least = {}, {}
+    last: dict[str, int] = {}
+    least: dict[str, int] = {}
     for _, pool, free in data["stock"]:
         name = data["strings"][pool]
         last[name], least[name] = free, min(free, least.get(name, free))
@@ -390,6 +392,26 @@ def test_the_address_keeps_what_is_looked_at(window: Browser, pages: Path) -> No
         "#sel=__proto__:x",
     ):
         assert Page(window, pages / "burst.html", broken).said() == []
+
+
+def test_it_can_be_used_on_a_small_screen(window: Browser, pages: Path) -> None:
+    page = Page(window, pages / "burst.html")
+    window.size(390, 844)
+    box = "document.querySelector('{}').getBoundingClientRect()"
+    for tab in ("claims", "devices", "waits", "alerts"):
+        window.run(f"document.getElementById('tab-{tab}').click()")
+        page.ready()
+        assert page("document.documentElement.scrollWidth <= innerWidth"), f"{tab}: nothing stands out at the side"
+        assert page("dds.width") > 200 or tab == "alerts", "there is room for bars"
+        named = "[...document.querySelectorAll('.row:not([hidden]) .name span + span')]"
+        assert page(f"{named}.every((one) => one.scrollWidth <= one.clientWidth + 1)"), f"{tab}: the end of a name is read"
+    window.run("document.getElementById('tab-claims').click(); document.getElementById('board').scrollIntoView()")
+    window.press(*page.ready().place("#rows canvas", 0.2, 0.02))
+    seen = page.ready()(box.format("#detail"))
+    assert page("document.getElementById('hint').offsetParent") is None
+    assert 0 < seen["top"] < 844 and seen["bottom"] == 844, "what was chosen is seen without a search for it"
+    window.press(*page.place("#detail .close"))
+    assert page.ready()("document.getElementById('detail').hidden")
 
 
 def test_it_is_dark_where_people_want_it_dark(window: Browser, pages: Path) -> None:

@@ -72,6 +72,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
             "usage",
             "timeline",
             "report",
+            "incident",
             "diagram",
             "completion",
         ),

@@ -1,4 +1,5 @@
-"""The page's colours differ for everybody: also for people who do not see red, green or blue (simulated after Machado et al. 2009)."""
+"""The page's colours differ for everybody, also for people who do not see red, green or blue (simulated after Machado et al.,
+2009)."""
 
 from __future__ import annotations
 
