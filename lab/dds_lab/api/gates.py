@@ -6,11 +6,12 @@ one of them. Whether the scheduler obeys the fields depends on the scheduler's o
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from dds_core.errors import InputError
 
 VERSIONS = ("1.34", "1.35", "1.36", "1.37")
-DEFAULT = "1.37"
+DEFAULT: Final = "1.37"
 
 PATCHES: Mapping[str, str] = {"1.36.3": "1.36", "1.37.1": "1.37"}
 """Patch releases that differ from the default one of their release (`discovery.RELEASES`), and the release whose gates they

@@ -13,8 +13,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import Any, Protocol
+from typing import Any
 
+from dds_adapters.kubernetes.recording import RecordedEvent
 from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
 from dds_lab.record import Allowed
 
@@ -46,14 +47,6 @@ _SERIAL = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _NUMBER = re.compile(r"(?<=-)\d+(?=-|$)")
 _OWN = "lab.dynamic-device-scaler.io/"
 _LEFT_OUT = {"uid", "resourceVersion", "generation", "name", "namespace", "generateName", "creationTimestamp"}
-
-
-class Event(Protocol):
-    """One line of a recording."""
-
-    resource: str
-    type: str
-    raw: bytes
 
 
 @dataclass(frozen=True)
@@ -103,7 +96,7 @@ class _History:
         return self.before and len(self.states) == 1
 
 
-def compared(recorded: Iterable[Event], played: Iterable[Event]) -> Compared:
+def compared(recorded: Iterable[RecordedEvent], played: Iterable[RecordedEvent]) -> Compared:
     """Compare a recording of a real run with one of the lab's. Times in them do not matter, but their order does."""
     ours, theirs = _histories(played), _histories(recorded)
     found = Compared()
@@ -156,7 +149,7 @@ def _fields(one: str, other: str) -> Iterator[tuple[str, str, str]]:
     """Path and both values, short, of each field that differs."""
     a, b = _flat(json.loads(one)), _flat(json.loads(other))
     if GONE.keys() & (a.keys() | b.keys()):
-        yield "object", *("deleted" if "" in each else "there" for each in (a, b))
+        yield "object", "deleted" if "" in a else "there", "deleted" if "" in b else "there"
         return
     for path in sorted(a.keys() | b.keys()):
         if a.get(path, MISSING) != b.get(path, MISSING):
@@ -187,7 +180,7 @@ def _short(value: Any) -> str:
 # -- histories with names that both runs share
 
 
-def _histories(events: Iterable[Event]) -> dict[str, _History]:
+def _histories(events: Iterable[RecordedEvent]) -> dict[str, _History]:
     allowed = {resource: Allowed(resource) for resource in VERSIONS}
     objects: list[tuple[str, str, Object]] = []
     for event in events:
@@ -268,7 +261,8 @@ class _Names:
             if devices := spec.get("devices"):
                 named = [{**one, "name": _NUMBER.sub("<number>", one["name"])} for one in devices]
                 spec["devices"] = sorted(named, key=lambda one: json.dumps(one, sort_keys=True))
-        return _without_nothing(made)
+        plain: Object = _without_nothing(made)
+        return plain
 
     def _value(self, value: Any, key: str) -> Any:
         if isinstance(value, dict):

@@ -215,7 +215,7 @@ def test_versions_of_a_kind_share_what_is_stored() -> None:
 def test_an_update_of_a_taint_rule_in_v1_names_the_version() -> None:
     room = Room(version="1.37", served=("resource.k8s.io/v1beta2",))
     path = "/apis/resource.k8s.io/{}/devicetaintrules"
-    body = {"metadata": {"name": "t"}, "spec": {"taint": {"key": "k", "effect": "NoSchedule"}}}
+    body: dict[str, Any] = {"metadata": {"name": "t"}, "spec": {"taint": {"key": "k", "effect": "NoSchedule"}}}
     made = room.http("POST", path.format("v1"), body)[1]
     body["spec"]["taint"]["effect"] = "NoExecute"
     code, why = room.http("PUT", path.format("v1") + "/t", body)
