@@ -17,6 +17,19 @@ PATCHES: Mapping[str, str] = {"1.36.3": "1.36", "1.37.1": "1.37"}
 """Patch releases that differ from the default one of their release (`discovery.RELEASES`), and the release whose gates they
 have."""
 
+
+def known_as(version: str) -> str:
+    """The release that does as a server of this version ("1.36.4": "1.36.3"); DEFAULT for one that is not known."""
+    major, minor, patch = [*version.split("."), "", ""][:3]
+    release = f"{major}.{minor}"
+    newest = [
+        one
+        for one, of in PATCHES.items()
+        if of == release and patch.isdecimal() and int(one.split(".")[2]) <= int(patch)
+    ]
+    return newest[-1] if newest else release if release in VERSIONS else DEFAULT
+
+
 OFF, ON, LOCKED = "off", "on", "locked"
 
 GATES: Mapping[str, tuple[str | None, str | None, str | None, str | None]] = {

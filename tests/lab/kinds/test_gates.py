@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dds_core.errors import InputError
-from dds_lab.api.gates import OPTIONAL_VERSIONS, VERSIONS, Gates
+from dds_lab.api.gates import OPTIONAL_VERSIONS, VERSIONS, Gates, known_as
 from dds_lab.api.registry import Registry
 from tests.lab.kinds.kinds import (
     RESULT,
@@ -71,6 +71,18 @@ def test_what_is_not_known_is_named_with_what_is(
 ) -> None:
     with pytest.raises(InputError, match=words.replace(".", r"\.")):
         Gates.for_version(version, overrides, runtime)
+
+
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [
+        ("1.36", "1.36"), ("1.36.2", "1.36"), ("1.36.3", "1.36.3"), ("1.36.12", "1.36.3"), ("1.37.0", "1.37"),
+        ("1.37.1", "1.37.1"), ("1.35.7", "1.35"), ("1.33.1", "1.37"), ("1.36.x", "1.36"), ("", "1.37"), ("x", "1.37"),
+    ],
+)  # fmt: skip
+def test_a_servers_version_is_that_of_a_known_release(version: str, known: str) -> None:
+    assert known_as(version) == known
+    assert Gates.for_version(known).version == known
 
 
 def test_asking_for_an_unknown_gate_is_an_error() -> None:
