@@ -86,7 +86,7 @@ class Compared:
 
 @dataclass
 class _History:
-    """The states of what has one name. `before`: it was there before anything changed."""
+    """The states of what has one name. `before`: it was there before anything of its kind changed."""
 
     states: list[str] = field(default_factory=list)
     before: bool = True
@@ -189,11 +189,12 @@ def _histories(events: Iterable[RecordedEvent]) -> dict[str, _History]:
             objects.append((event.resource, event.type, json.loads(kept)))
     names = _Names(objects)
     found: dict[str, _History] = {}
-    settled = False  # whether anything but a first list has come
+    begun: set[str] = set()  # resources of which more has come than a first list
     for resource, type, obj in objects:
         name = names.of(resource, obj)
-        settled = settled or type != "ADDED"
-        history = found.setdefault(name, _History(before=not settled))
+        if type != "ADDED":
+            begun.add(resource)
+        history = found.setdefault(name, _History(before=resource not in begun))
         state = json.dumps(GONE if type == "DELETED" else names.plain(resource, obj), sort_keys=True)
         if not history.states or history.states[-1] != state:
             history.states.append(state)
@@ -220,7 +221,7 @@ class _Names:
 
     def of(self, resource: str, obj: Object) -> str:
         """The object's name in both runs."""
-        uid = str(obj["metadata"].get("uid", ""))
+        uid = str(obj["metadata"].get("uid") or f"{resource} {_name(obj)}")
         found = self._by_uid.get(uid)
         if found is None:
             found = self._by_uid[uid] = self._new(resource, obj)
