@@ -9,7 +9,7 @@ that live on it and use only its verbs. `lab` puts both together from a scenario
 - `scenario`: what a scenario file may say; `setup`, `settings` and `steps` make it true.
 - `faults`: what a scenario lets go wrong: in the world, and on the wire.
 - `record`: recordings, of a lab or of a real cluster.
-- `conform`: the questions of the conformance suite, asked of any API server.
+- `conform`: the questions of the conformance suite, asked of any API server; recordings of two runs, compared.
 - `face`: the API server over HTTP.
 - `driver`: our own scaler and publisher on the lab's time.
 - `judge`: what must never happen in a run, whoever scales or publishes.

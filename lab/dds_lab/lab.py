@@ -323,7 +323,10 @@ class Lab:
         client = self._client_of("controllers", "system:kube-controller-manager")
         yield NodeLifecycle(client, self.time, knobs)
         yield Garbage(client, self.time)
-        yield TaintEviction(client, self.time, rules=bool(lab_settings.taint_rules(self.scenario)))
+        gates = lab_settings.api_gates(self.scenario)
+        own = gates.since("1.35")  # before, rules are obeyed with DRADeviceTaints
+        rules = gates.on("DRADeviceTaintRules") if own else bool(lab_settings.taint_rules(self.scenario))
+        yield TaintEviction(client, self.time, rules=rules)
 
     def _kubelet(self, knobs: written.KubeletPart) -> Iterator[Actor]:
         client = self._client_of("kubelet", "system:nodes")

@@ -22,7 +22,7 @@ V1ALPHA3 = "resource.k8s.io/v1alpha3"
 
 
 def taint_rules(scenario: Scenario) -> str:
-    """The API version that serves DeviceTaintRules, "" for none. The real operator cannot work without."""
+    """The optional API version that serves DeviceTaintRules, "" for none. The real operator cannot work without."""
     operator, version = scenario.parts.operator, scenario.cluster.taint_rules
     if version is None:
         return V1ALPHA3 if operator is not None and not operator.ideal else ""

@@ -11,7 +11,7 @@ import click
 
 _MODULES = {
     "check": "lab_check",
-    "conform": "lab_run",
+    "conform": "lab_conform",
     "import": "lab_import",
     "join": "lab_join",
     "leave": "lab_join",

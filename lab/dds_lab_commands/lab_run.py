@@ -1,5 +1,5 @@
 """The commands of the lab that serve nothing: run a scenario on virtual time (`run`), list the scenarios (`scenarios`), record a
-real cluster (`record`), and compare a server's answers with those of a real API server (`conform`)."""
+real cluster (`record`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from itertools import count
 from types import FrameType
 
 import click
@@ -22,10 +21,6 @@ from dds_commands.screen import counted, note, position_bar, show, show_data, ta
 from dds_core.errors import InputError
 from dds_core.timeline.instants import duration
 from dds_lab import shipped
-from dds_lab.conform.asking import prepared
-from dds_lab.conform.asking import run as ask
-from dds_lab.conform.questions import RECORDED_NAMESPACE, questions, questions_of_exchange
-from dds_lab.conform.transport import Kubeconfig
 from dds_lab.joined.checks import Options
 from dds_lab.joined.joining import How
 from dds_lab.lab import Lab
@@ -213,45 +208,3 @@ def _tell_recorded(found: Recorded, output: str) -> None:
     if found.refused:
         note(f"not allowed to read: {', '.join(found.refused)}")
     show(f"look at it with: dds replay {output}")
-
-
-@click.command("conform")
-@click.option("--kubeconfig", "path", metavar="FILE", required=True, help="Server and user.")
-@click.option("--context", metavar="NAME", help="Context of the administrator; by default the current one.")
-@click.option(
-    "--as-user",
-    metavar="USER",
-    help="Impersonate this user without rights; by default use the context dds, else impersonate ddsuser.",
-)
-@click.option(
-    "--namespace",
-    metavar="NAME",
-    default=RECORDED_NAMESPACE,
-    show_default=True,
-    help="Temporary namespace, created and removed.",
-)
-@click.option(
-    "--exchange",
-    is_flag=True,
-    help="Instead ask how a claim's devices are exchanged; no claim controller may run on the server.",
-)
-def conform(path: str, context: str | None, as_user: str | None, namespace: str, exchange: bool) -> int:
-    """Compare a server's answers with those of a real kube-apiserver 1.36.2.
-
-    The server should be empty: writes of controllers show as differences. Objects of the questions must not exist before,
-    and are removed afterwards; the two custom resource definitions are installed where they are missing.
-
-    \b
-    Exit codes:
-      0  all answers as recorded, except known differences of the lab
-      1  the questions could not be asked
-      2  an answer differs
-    """
-    asked = (questions_of_exchange if exchange else questions)(namespace)
-    with Kubeconfig(path, context, as_user or "") as transport, prepared(transport, asked, show):
-        number = count(1)
-        with position_bar(len(asked), "asking") as progress:
-            report = ask(transport, asked, lambda question: progress(next(number)))
-    for line in report.lines():
-        show(line)
-    return FINE if report.as_recorded else VERIFICATION

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dds_core.events import Capabilities
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import (
     FINISHED,
@@ -133,6 +134,8 @@ class Derived:
     reference: bool
     guarded: bool
     """Whether devices could be held before they were detached; True if none was marked."""
+    version: str
+    """The API server's, as dds was last told; "" if it was not."""
     notes: tuple[str, ...]
 
 
@@ -169,6 +172,7 @@ class Reader:
     config: Config = field(default_factory=lambda: Config(uid=""))
     known: Known = field(default_factory=Known)
     reference: bool = False
+    version: str = ""
     taken: set[str] = field(default_factory=set)
     nodes: dict[str, Node] = field(default_factory=dict)
     classes: dict[str, DeviceClass] = field(default_factory=dict)
@@ -208,6 +212,8 @@ class Reader:
         self.begin = self.begin or moment.at
         if moment.fact is None:
             return
+        if isinstance(moment.fact, Capabilities):
+            self.version = moment.fact.version
         before, now = self.known.learn(moment.fact)
         found = now if now is not None else before
         if found is not None:
@@ -443,6 +449,7 @@ class Reader:
             policy=self.known.policy if self.logged else None,
             reference=self.reference,
             guarded=bool(self.holds) or not self.marks,
+            version=self.version,
             notes=tuple(f"{number} {what}" for what, number in sorted(self.odd.items())),
         )
 

@@ -18,6 +18,7 @@ from dds_core.model import Model as Described
 from dds_core.model import Node
 from dds_core.scaler.policy import Policy
 from dds_core.timeline.instants import rfc3339
+from dds_lab.api.gates import known_as
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.cluster import Class, Cluster, Fabric, Limit, Model, Nodes, NodeTaint
 from dds_lab.scenario.parts import (
@@ -89,6 +90,7 @@ def _fitted(source: Derived, behaviour: Behaviour, policy: Policy, label: str) -
         start=rfc3339(source.begin),  # type: ignore[arg-type]  # as it is written
         duration=max(1.0, last),
         cluster=Cluster(
+            version=known_as(source.version),  # type: ignore[arg-type]  # one of those that a scenario can name
             prefix=source.config.prefix or "cohdi.io",
             models=tuple(
                 _model(one, source.sights.get(one.model, {}), source.config.models) for one in source.config.models

@@ -16,8 +16,8 @@ from dds_lab.client import Client
 from dds_lab.conform import transport
 from dds_lab.conform.questions import questions
 from dds_lab.latency import NONE
-from dds_lab_commands import lab_run
-from dds_lab_commands.lab_run import conform
+from dds_lab_commands import lab_conform
+from dds_lab_commands.lab_conform import conform
 from tests.support.served import client_of, new_server, served
 
 FEW = 40
@@ -26,7 +26,7 @@ FEW = 40
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lab_run, "questions", lambda namespace: questions(namespace)[:FEW])
+    monkeypatch.setattr(lab_conform, "questions", lambda namespace: questions(namespace)[:FEW])
 
 
 def run(*args: str) -> Result:
@@ -85,7 +85,7 @@ def _no_claims(call: Call, one: Object | None, other: Object | None) -> list[Cau
 def test_what_is_there_already_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = new_server()
     client_of(server).create("nodes", {"metadata": {"name": "n1"}})
-    monkeypatch.setattr(lab_run, "questions", questions)
+    monkeypatch.setattr(lab_conform, "questions", questions)
     with served(server=server, tls=True) as lab:
         result = run("--kubeconfig", lab.kubeconfig(tmp_path / "config"))
         assert lab.run(lambda: client_of(server).find("nodes", "n1")) is not None

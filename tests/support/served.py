@@ -22,9 +22,9 @@ def wall() -> int:
     return time.time_ns() // 1000
 
 
-def new_server(seed: int = 1, history: int = 20_000) -> ApiServer:
+def new_server(seed: int = 1, history: int = 20_000, version: str = "1.36") -> ApiServer:
     """An API server on the wall clock that knows the custom kinds and serves all versions."""
-    gates = Gates.for_version("1.36", served=OPTIONAL_VERSIONS)
+    gates = Gates.for_version(version, served=OPTIONAL_VERSIONS)
     server = ApiServer(gates=gates, now=wall, random=Random(seed), history=history)
     client = client_of(server)
     for definition in (COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES):

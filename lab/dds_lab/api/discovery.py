@@ -33,6 +33,8 @@ RELEASES = {
     "1.35": ("v1.35.1", "1", "34"),
     "1.36": ("v1.36.2", "1", "35"),
     "1.36.3": ("v1.36.3", "1", "35"),
+    "1.37": ("v1.37.0", "1", "36"),
+    "1.37.1": ("v1.37.1", "1", "36"),
 }
 """By version: gitVersion, and major and minor of the oldest compatible release, as in /version."""
 

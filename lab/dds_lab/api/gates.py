@@ -1,4 +1,4 @@
-"""Feature gates and served API versions of Kubernetes 1.34, 1.35 and 1.36.
+"""Feature gates and served API versions of Kubernetes 1.34 to 1.37.
 
 If a gate is off, the API server silently drops the gate's fields (`facts`: gate_fields), unless the stored object already has
 one of them. Whether the scheduler obeys the fields depends on the scheduler's own gates.
@@ -6,34 +6,52 @@ one of them. Whether the scheduler obeys the fields depends on the scheduler's o
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from dds_core.errors import InputError
 
-VERSIONS = ("1.34", "1.35", "1.36")
+VERSIONS = ("1.34", "1.35", "1.36", "1.37")
+DEFAULT: Final = "1.37"
 
-PATCHES: Mapping[str, str] = {"1.36.3": "1.36"}
+PATCHES: Mapping[str, str] = {"1.36.3": "1.36", "1.37.1": "1.37"}
 """Patch releases that differ from the default one of their release (`discovery.RELEASES`), and the release whose gates they
 have."""
 
+
+def known_as(version: str) -> str:
+    """The release that does as a server of this version ("1.36.4": "1.36.3"); DEFAULT for one that is not known."""
+    major, minor, patch = [*version.split("."), "", ""][:3]
+    release = f"{major}.{minor}"
+    newest = [
+        one
+        for one, of in PATCHES.items()
+        if of == release and patch.isdecimal() and int(one.split(".")[2]) <= int(patch)
+    ]
+    return newest[-1] if newest else release if release in VERSIONS else DEFAULT
+
+
 OFF, ON, LOCKED = "off", "on", "locked"
 
-GATES: Mapping[str, tuple[str | None, str | None, str | None]] = {
-    "DynamicResourceAllocation": (ON, LOCKED, LOCKED),
-    "DRAAdminAccess": (ON, ON, LOCKED),
-    "DRAConsumableCapacity": (OFF, OFF, ON),
-    "DRADeviceBindingConditions": (OFF, OFF, ON),
-    "DRADeviceTaintRules": (None, OFF, OFF),
-    "DRADeviceTaints": (OFF, OFF, ON),
-    "DRAExtendedResource": (OFF, OFF, ON),
-    "DRAListTypeAttributes": (None, None, OFF),
-    "DRANodeAllocatableResources": (None, None, OFF),
-    "DRAPartitionableDevices": (OFF, OFF, ON),
-    "DRAPrioritizedList": (ON, ON, ON),
-    "DRAResourceClaimDeviceStatus": (ON, ON, ON),
-    "DRAResourceClaimGranularStatusAuthorization": (None, None, ON),
-    "DRASchedulerFilterTimeout": (ON, ON, ON),
-    "NominatedNodeNameForExpectation": (OFF, ON, ON),
-    "SchedulerQueueingHints": (LOCKED, LOCKED, LOCKED),
+GATES: Mapping[str, tuple[str | None, str | None, str | None, str | None]] = {
+    "DynamicResourceAllocation": (ON, LOCKED, LOCKED, LOCKED),
+    "DRAAdminAccess": (ON, ON, LOCKED, LOCKED),
+    "DRAConsumableCapacity": (OFF, OFF, ON, ON),
+    "DRADeviceBindingConditions": (OFF, OFF, ON, ON),
+    "DRADeviceCompatibilityGroups": (None, None, None, OFF),
+    "DRADeviceTaintRules": (None, OFF, OFF, ON),
+    "DRADeviceTaints": (OFF, OFF, ON, ON),
+    "DRAExtendedResource": (OFF, OFF, ON, LOCKED),
+    "DRAListTypeAttributes": (None, None, OFF, OFF),
+    "DRANodeAllocatableResources": (None, None, OFF, OFF),
+    "DRAOptionalNodeOperations": (None, None, None, OFF),
+    "DRAPartitionableDevices": (OFF, OFF, ON, ON),
+    "DRAPartitionableDevicesType": (None, None, None, OFF),
+    "DRAPrioritizedList": (ON, ON, ON, LOCKED),
+    "DRAResourceClaimDeviceStatus": (ON, ON, ON, LOCKED),
+    "DRAResourceClaimGranularStatusAuthorization": (None, None, ON, ON),
+    "DRASchedulerFilterTimeout": (ON, ON, ON, ON),
+    "NominatedNodeNameForExpectation": (OFF, ON, ON, ON),
+    "SchedulerQueueingHints": (LOCKED, LOCKED, LOCKED, LOCKED),
 }
 """By gate: its default in each of VERSIONS, None if the release does not know it. LOCKED is on and cannot be changed."""
 
@@ -43,7 +61,7 @@ NEEDS: Mapping[str, str] = {
 }
 
 OPTIONAL_VERSIONS: Mapping[str, tuple[str, ...]] = {
-    "resource.k8s.io/v1beta2": ("1.36",),
+    "resource.k8s.io/v1beta2": ("1.36", "1.37"),
     "resource.k8s.io/v1alpha3": VERSIONS,
 }
 """API versions that are served only on request, and the releases in which they hold a kind of the lab."""
@@ -61,7 +79,7 @@ class Gates:
     @classmethod
     def for_version(
         cls,
-        version: str = "1.36",
+        version: str = DEFAULT,
         overrides: Mapping[str, bool] | None = None,
         served: Collection[str] = (),
     ) -> "Gates":
@@ -86,6 +104,15 @@ class Gates:
         if gate not in GATES:
             raise InputError(f"no gate {gate!r}", where="gates", fix=f"known are {', '.join(GATES)}")
         return self.enabled.get(gate, False)
+
+    @property
+    def release(self) -> str:
+        """The release without its patch, one of VERSIONS."""
+        return PATCHES.get(self.version, self.version)
+
+    def since(self, release: str) -> bool:
+        """Whether this release is `release` (one of VERSIONS) or a later one."""
+        return VERSIONS.index(self.release) >= VERSIONS.index(release)
 
     def serves(self, group: str, version: str, plural: str) -> bool:
         """Whether an API version is served for this resource. Only optional versions can be off."""

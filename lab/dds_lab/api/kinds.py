@@ -43,6 +43,10 @@ class Resource:
     storage: str = ""
     """Storage key of another resource with the same objects (events.k8s.io shares those of the core group)."""
     custom: bool = False
+    since: str = ""
+    """The first release that serves it; empty: all do."""
+    conditional: bool = False
+    """Whether an update must name the object's resourceVersion, as one of a custom resource must."""
 
     def __hash__(self) -> int:
         """Resources are keys of many tables, looked up at every call: hash only what identifies them."""

@@ -50,7 +50,8 @@ class Registry:
         self._resources: dict[tuple[str, str, str], Resource] = {}
         self._strategies: dict[Resource, Strategy] = {}
         for resource in BUILT_IN:
-            if gates.serves(resource.group, resource.version, resource.plural):
+            known = not resource.since or gates.since(resource.since)
+            if known and gates.serves(resource.group, resource.version, resource.plural):
                 self._resources[resource.group, resource.version, resource.plural] = resource
 
     def resources(self) -> list[Resource]:

@@ -98,7 +98,7 @@ class BuiltIn(Strategy):
         self.resource = resource
         self.gates = gates
         self.second = second
-        self.schema = kind_node(resource.group, resource.version, resource.kind)
+        self.schema = kind_node(resource.group, resource.version, resource.kind, gates.release)
         self.empty: Object = decoding.decoded(self.schema, {})[0]
         self._has_status = "status" in resource.subresources
         self._dropped = dropped(resource.key, gates)

@@ -375,11 +375,12 @@ def check_preconditions(call: Call, old: Object, meta: Object) -> None:
     """Compare the uid and resourceVersion that the client sent with the stored ones. ApiError 409 or 422."""
     kept = old["metadata"]
     version = meta.get("resourceVersion") or ""
-    if call.resource.custom and call.verb == "update" and version in ("", "0"):
+    resource = call.resource
+    if (resource.custom or resource.conditional) and call.verb == "update" and version in ("", "0"):
         cause = Cause(
             "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
         )
-        raise status.invalid(call.resource.plural, call.name, [cause], call.resource.group)
+        raise status.invalid(resource.plural, call.name, [cause], resource.group)
     check_uid(call, meta, kept["uid"])
     if version not in ("", "0") and version != kept["resourceVersion"]:
         if not (version.isascii() and version.isdigit()):

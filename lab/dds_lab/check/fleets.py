@@ -25,6 +25,8 @@ ROUND = 300.0
 """Seconds after which a pod that no node can serve is withdrawn."""
 LEARNS_FROM = 50_000
 """Only seeds from here on may draw a policy with an adaptive idle time: lower seeds keep the fleets that they had before it."""
+NEWER_FROM = 90_000
+"""Only seeds from here on may draw Kubernetes 1.37."""
 STAYS = 120.0
 """Seconds for which the state must then stay unchanged."""
 
@@ -215,7 +217,7 @@ class Maker(Ground):
             for one in self.fabrics
         ]
         return {
-            "version": draw.one(("1.36", "1.36.3")),
+            "version": draw.one(("1.36", "1.36.3", *(("1.37", "1.37.1") if self.seed >= NEWER_FROM else ()))),
             "models": self.models,
             "classes": [*self._classes()],
             "fabrics": pools,

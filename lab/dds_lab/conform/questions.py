@@ -140,6 +140,18 @@ KNOWN: tuple[Known, ...] = (
         "optional versions of resource.k8s.io, served with `taint_rules`",
         optional=True,
     ),
+    Known(
+        "version",
+        tuple(f"body.{each}" for each in ("minor", "emulationMinor", "minCompatibilityMinor", "gitVersion")),
+        "the server's release, if it is not 1.36.2",
+        optional=True,
+    ),
+    Known(
+        "resource-v1",
+        ("body.resources[devicetaintrules]", "body.resources[devicetaintrules/status]"),
+        "1.37 serves DeviceTaintRules in v1",
+        optional=True,
+    ),
 )
 
 _STRUCT = "a real server prints the value as a Go struct, the lab as the JSON that was sent"

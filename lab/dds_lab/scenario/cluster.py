@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from dds_lab.api.gates import DEFAULT
 from dds_lab.scenario.values import Amount, DnsLabel, DnsName, Labels, Number, Text, Written
 
-Version = Literal["1.34", "1.35", "1.36", "1.36.3"]
+Version = Literal["1.34", "1.35", "1.36", "1.36.3", "1.37", "1.37.1"]
 
 
 class Gates(Written):
@@ -153,13 +154,14 @@ class Cluster(Written):
     """The cluster at the start."""
 
     version: Version = Field(
-        default="1.36", description="Kubernetes release whose defaults and faults apply; 1.36 is 1.36.2."
+        default=DEFAULT,
+        description="Kubernetes release whose APIs, defaults and faults apply; 1.36 is 1.36.2, 1.37 is 1.37.0.",
     )
     gates: Gates = Field(default=Gates(), description="Feature gates that differ from the release.")
     taint_rules: Literal["none", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"] | None = Field(
         default=None,
-        description="API version that serves DeviceTaintRules. By default v1alpha3 with a real operator, whose detaches hang "
-        "without, else none.",
+        description="Optional API version that serves DeviceTaintRules; 1.37 serves v1 besides. By default v1alpha3 with a real "
+        "operator, whose detaches hang without, else none.",
     )
     prefix: DnsName = Field(default="cohdi.io", description="Prefix of the fabric's labels (label-prefix).")
     config: bool = Field(default=True, description="Create the ConfigMap composable-dra/composable-dra-dds.")

@@ -13,7 +13,7 @@ from dds_lab.conform.questions import REWORDED, questions, questions_after_resta
 from dds_lab.conform.transport import Kubeconfig
 from dds_lab.http_frontend import Served
 from dds_lab.latency import NONE
-from tests.support.served import served
+from tests.support.served import new_server, served
 
 
 def test_every_answer_is_the_recorded_one(tmp_path: Path) -> None:
@@ -30,6 +30,19 @@ def test_every_answer_is_the_recorded_one(tmp_path: Path) -> None:
     assert {each.question for report in reports for each in report.wordings} == set(REWORDED)
     for report in reports:
         _as_recorded(report)
+
+
+def test_1_37_is_told_apart_by_its_release_and_what_it_serves(tmp_path: Path) -> None:
+    asked = [one for one in questions() if one.id in ("version", "api-groups", "resource-v1")]
+    shown = {}
+    for version in ("1.36", "1.37"):
+        server = new_server(version=version)
+        with served(tls=True, server=server) as lab, Kubeconfig(lab.kubeconfig(tmp_path / version)) as transport:
+            report = run(transport, asked)
+        assert len(report.asked) == 3
+        _as_recorded(report)
+        shown[version] = {one.question for one, _ in report.explained}
+    assert (shown["1.36"], shown["1.37"]) == ({"api-groups"}, {"api-groups", "version", "resource-v1"})
 
 
 @contextmanager

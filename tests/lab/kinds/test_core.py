@@ -374,6 +374,20 @@ def test_taint_rules() -> None:
     assert updated(made, changed(old, "spec.taint.value", "v"), old)["metadata"]["generation"] == 2
 
 
+def test_a_taint_rules_new_effect_counts_from_now_on() -> None:
+    made = strategy("devicetaintrules")
+    before = "2026-01-01T00:00:00Z"
+    taint = {"key": "k", "effect": "NoSchedule", "timeAdded": before}
+    old = created(made, {"metadata": {"name": "t"}, "spec": {"taint": taint}})
+    for changes, added in (
+        ({"effect": "NoExecute"}, SECOND),
+        ({"effect": "NoExecute", "timeAdded": "2026-02-01T00:00:00Z"}, "2026-02-01T00:00:00Z"),
+        ({"value": "v"}, before),
+    ):
+        new = updated(made, changed(old, "spec.taint", {**taint, **changes}), old)
+        assert new["spec"]["taint"]["timeAdded"] == added
+
+
 def test_admin_access_needs_a_labelled_namespace() -> None:
     body = changed(claim(), "spec.devices.requests.0.exactly.adminAccess", True)
     plain, labelled = ({"metadata": {"labels": labels}} for labels in ({}, {writing.ADMIN_ACCESS: "true"}))

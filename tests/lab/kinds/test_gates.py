@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dds_core.errors import InputError
-from dds_lab.api.gates import OPTIONAL_VERSIONS, Gates
+from dds_lab.api.gates import OPTIONAL_VERSIONS, VERSIONS, Gates, known_as
 from dds_lab.api.registry import Registry
 from tests.lab.kinds.kinds import (
     RESULT,
@@ -27,18 +27,19 @@ from tests.lab.kinds.kinds import (
 @pytest.mark.parametrize(
     ("gate", "expected"),
     [
-        ("DRADeviceBindingConditions", [False, False, True]),
-        ("DRAConsumableCapacity", [False, False, True]),
-        ("DRADeviceTaints", [False, False, True]),
-        ("DRADeviceTaintRules", [False, False, False]),
-        ("DRAPrioritizedList", [True, True, True]),
-        ("DRAResourceClaimDeviceStatus", [True, True, True]),
-        ("DRAResourceClaimGranularStatusAuthorization", [False, False, True]),
-        ("NominatedNodeNameForExpectation", [False, True, True]),
+        ("DRADeviceBindingConditions", [False, False, True, True]),
+        ("DRAConsumableCapacity", [False, False, True, True]),
+        ("DRADeviceTaints", [False, False, True, True]),
+        ("DRADeviceTaintRules", [False, False, False, True]),
+        ("DRAOptionalNodeOperations", [False, False, False, False]),
+        ("DRAPrioritizedList", [True, True, True, True]),
+        ("DRAResourceClaimDeviceStatus", [True, True, True, True]),
+        ("DRAResourceClaimGranularStatusAuthorization", [False, False, True, True]),
+        ("NominatedNodeNameForExpectation", [False, True, True, True]),
     ],
 )
 def test_defaults_by_release(gate: str, expected: list[bool]) -> None:
-    assert [Gates.for_version(version).on(gate) for version in ("1.34", "1.35", "1.36")] == expected
+    assert [Gates.for_version(version).on(gate) for version in VERSIONS] == expected
 
 
 def test_a_later_patch_release_has_the_gates_of_its_release() -> None:
@@ -53,10 +54,13 @@ def test_a_later_patch_release_has_the_gates_of_its_release() -> None:
 @pytest.mark.parametrize(
     ("version", "overrides", "runtime", "words"),
     [
-        ("1.20", {}, [], "1.34, 1.35, 1.36"),
+        ("1.20", {}, [], "1.34, 1.35, 1.36, 1.37"),
         ("1.36", {"DRANothing": True}, [], "DRADeviceTaints"),
         ("1.34", {"DRADeviceTaintRules": True}, [], "1.34 has no gate"),
         ("1.36", {"DRAAdminAccess": False}, [], "locked"),
+        ("1.36", {"DRAOptionalNodeOperations": True}, [], "1.36 has no gate"),
+        ("1.37", {"DRAResourceClaimDeviceStatus": False}, [], "locked"),
+        ("1.37", {"DRADeviceTaints": False}, [], "DRADeviceTaintRules is on"),
         ("1.36", {"DRAResourceClaimDeviceStatus": False}, [], "DRADeviceBindingConditions is on"),
         ("1.36", {}, ["resource.k8s.io/v9"], "resource.k8s.io/v1beta2"),
         ("1.36", {}, ["resource.k8s.io/v1beta2/pods"], "resource.k8s.io/v1beta2"),
@@ -67,6 +71,18 @@ def test_what_is_not_known_is_named_with_what_is(
 ) -> None:
     with pytest.raises(InputError, match=words.replace(".", r"\.")):
         Gates.for_version(version, overrides, runtime)
+
+
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [
+        ("1.36", "1.36"), ("1.36.2", "1.36"), ("1.36.3", "1.36.3"), ("1.36.12", "1.36.3"), ("1.37.0", "1.37"),
+        ("1.37.1", "1.37.1"), ("1.35.7", "1.35"), ("1.33.1", "1.37"), ("1.36.x", "1.36"), ("", "1.37"), ("x", "1.37"),
+    ],
+)  # fmt: skip
+def test_a_servers_version_is_that_of_a_known_release(version: str, known: str) -> None:
+    assert known_as(version) == known
+    assert Gates.for_version(known).version == known
 
 
 def test_asking_for_an_unknown_gate_is_an_error() -> None:
@@ -83,9 +99,14 @@ def test_asking_for_an_unknown_gate_is_an_error() -> None:
         ("1.36", ["resource.k8s.io/v1beta2/devicetaintrules"], ["v1beta2"]),
         ("1.36", OPTIONAL_VERSIONS, ["v1beta2", "v1alpha3"]),
         ("1.35", OPTIONAL_VERSIONS, ["v1alpha3"]),
+        ("1.37", [], ["v1"]),
+        ("1.37", ["resource.k8s.io/v1alpha3/devicetaintrules"], ["v1", "v1alpha3"]),
+        ("1.37.1", OPTIONAL_VERSIONS, ["v1", "v1beta2", "v1alpha3"]),
     ],
 )
-def test_taint_rules_are_served_only_when_asked_for(version: str, runtime: Collection[str], served: list[str]) -> None:
+def test_taint_rules_are_served_from_1_37_or_when_asked_for(
+    version: str, runtime: Collection[str], served: list[str]
+) -> None:
     known = Registry(Gates.for_version(version, {}, runtime))
     assert [resource.version for resource in known.resources() if resource.plural == "devicetaintrules"] == served
 
@@ -158,6 +179,57 @@ def test_a_gate_that_is_off_drops_its_fields(gate: str, plural: str, body: dict[
         off["DRADeviceTaintRules"] = False
     assert gone not in str(created(strategy(plural, None, **off), body))
     assert gone in str(created(strategy(plural), body))
+
+
+NEWER = changed(
+    changed(
+        resource_slice(
+            consumesCounters=[{"counterSet": "s", "counters": {"c": {"value": "1"}}, "compatibilityGroups": ["g"]}],
+            nodeAllocatableResources={"cpu": {"mapping": {"deviceMultiplier": "1"}}},
+        ),
+        "spec.skipNodeOperations",
+        ["*"],
+    ),
+    "spec.partitionTypeAttribute",
+    "example.com/type",
+)
+OF_1_37 = {
+    "DRADeviceCompatibilityGroups": "compatibilityGroups",
+    "DRANodeAllocatableResources": "nodeAllocatableResources",
+    "DRAOptionalNodeOperations": "skipNodeOperations",
+    "DRAPartitionableDevicesType": "partitionTypeAttribute",
+}
+
+
+@pytest.mark.parametrize("gate", OF_1_37)
+def test_fields_of_1_37_are_known_there_and_kept_with_their_gate(gate: str) -> None:
+    kept = []
+    for on in ({}, {gate: True}):
+        known = registry("1.37", **on)
+        made = known.strategy(known.named("resourceslices"))
+        decoded, unknown = made.decode(NEWER)
+        assert unknown == []
+        kept.append({field for field in OF_1_37.values() if field in str(made.for_create(decoded))})
+    assert kept == [set(), {OF_1_37[gate]}]
+
+
+def test_1_36_does_not_know_the_fields_of_1_37_nor_1_37_one_of_1_36() -> None:
+    def unknown(version: str, body: dict[str, Any]) -> list[str]:
+        known = registry(version)
+        return known.strategy(known.named("resourceslices")).decode(body)[1]
+
+    assert {one.rpartition(".")[2] for one in unknown("1.36", NEWER)} == set(OF_1_37.values())
+    gone = resource_slice(nodeAllocatableResourceMappings={"cpu": {"allocationMultiplier": "1"}})
+    assert unknown("1.36", gone) == []
+    assert unknown("1.37", gone) == ["spec.devices[0].nodeAllocatableResourceMappings"]
+
+
+def test_results_of_1_37_are_gated_too() -> None:
+    body = changed(allocated(), "status.allocation.devices.results.0.skipNodeOperations", ["*"])
+    for on in (True, False):
+        known = registry("1.37", DRAOptionalNodeOperations=on)
+        made = known.strategy(known.named("resourceclaims"))
+        assert ("skipNodeOperations" in str(updated(made, body, claim(), "status"))) is on
 
 
 def test_a_slice_with_binding_conditions_becomes_an_ordinary_one_on_older_servers() -> None:

@@ -231,10 +231,13 @@ def test_taints_say_since_when() -> None:
     assert updated(made, changed(old, "metadata.labels", {"a": "b"}), old)["spec"] == old["spec"]
 
 
-def test_field_selectors() -> None:
-    made = strategy("resourceslices")
-    assert made.selectable_names == ("spec.nodeName", "spec.driver")
-    assert made.selectable(resource_slice()) == {"spec.nodeName": "n1", "spec.driver": "gpu.nvidia.com"}
+@pytest.mark.parametrize(("version", "more"), [("1.36", ()), ("1.37", ("spec.pool.name",))])
+def test_field_selectors(version: str, more: tuple[str, ...]) -> None:
+    known = registry(version)
+    made = known.strategy(known.named("resourceslices"))
+    assert made.selectable_names == ("spec.nodeName", "spec.driver", *more)
+    of_slice = {"spec.nodeName": "n1", "spec.driver": "gpu.nvidia.com", "spec.pool.name": "n1"}
+    assert made.selectable(resource_slice()) == of_slice
 
 
 # -- request policies (KEP-5075) -----------------------------------------------------------------------------------

@@ -76,7 +76,8 @@ def test_an_api_server_that_drops_binding_conditions_gets_no_pool() -> None:
 
 def test_an_api_server_that_drops_taints_and_shares_gets_what_it_keeps() -> None:
     """A model that cools down is withdrawn, a shared device is an exclusive one."""
-    dropping = CLUSTER + "gates: {api: {DRADeviceTaints: false, DRAConsumableCapacity: false}}\n"
+    off = "DRADeviceTaints: false, DRADeviceTaintRules: false, DRAConsumableCapacity: false"
+    dropping = CLUSTER + f"gates: {{api: {{{off}}}}}\n"
     with publishing(story("", dropping)) as run:
         shared = {"capacity": {"memory": "40Gi"}, "allow-multiple-allocations": True}
         change_models(run.lab, lambda entries: entries[1].update(shared))

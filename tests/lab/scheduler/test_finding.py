@@ -15,7 +15,7 @@ from dds_lab.actors.scheduler.feasibility import Diagnosis, fits, static
 from dds_lab.actors.scheduler.finding import Alone, Nominations, Search
 from dds_lab.actors.scheduler.node_cache import Node, NodeCache
 from dds_lab.actors.scheduler.pods import Pod, read
-from dds_lab.actors.scheduler.scheduler_settings import GATES, SchedulerSettings
+from dds_lab.actors.scheduler.scheduler_settings import SchedulerSettings
 from tests.lab.scheduler.test_feasibility import node_object, pod
 
 
@@ -31,7 +31,7 @@ class Field:
 
     def find(self, wanted: Pod) -> str:
         """The node's name; it is put there."""
-        inventory = Inventory(GATES.__getitem__, Random(1))
+        inventory = Inventory(SchedulerSettings().matching, Random(1))
         devices = PodDevices(wanted, [], Availability(True, 0, 1.0), inventory, ExtendedResources())
         found = self.search.find(wanted, devices)
         if isinstance(found, Diagnosis):

@@ -55,7 +55,7 @@ def _definitions() -> dict[str, Any]:
 
 
 def _wanted() -> list[tuple[str, str, str]]:
-    return [*{(r.group, r.version, r.kind) for r in BUILT_IN}, *BODIES]
+    return [*{(r.group, r.version, r.kind) for r in BUILT_IN if not r.since}, *BODIES]
 
 
 def _root(definitions: dict[str, Any], group: str, version: str, kind: str) -> str:

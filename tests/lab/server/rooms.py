@@ -25,9 +25,9 @@ MERGE = "application/merge-patch+json"
 class Room:
     """A server, its time, and an administrator. `http` asks as whoever a token stands for."""
 
-    def __init__(self, history: int = 20_000, served: Collection[str] = ()) -> None:
+    def __init__(self, history: int = 20_000, served: Collection[str] = (), version: str = "1.36") -> None:
         self.time = VirtualTime(1, START)
-        gates = Gates.for_version("1.36", {"DRADeviceTaintRules": True}, served)
+        gates = Gates.for_version(version, {"DRADeviceTaintRules": True}, served)
         random = self.time.random("server")
         self.server = ApiServer(gates=gates, now=self.time.now, random=random, history=history)
         self.admin = Client(self.server, self.time, "admin")

@@ -212,6 +212,36 @@ def test_versions_of_a_kind_share_what_is_stored() -> None:
     assert json.loads(stream.take()[0])["object"]["apiVersion"] == "resource.k8s.io/v1alpha3"
 
 
+def test_an_update_of_a_taint_rule_in_v1_names_the_version() -> None:
+    room = Room(version="1.37", served=("resource.k8s.io/v1beta2",))
+    path = "/apis/resource.k8s.io/{}/devicetaintrules"
+    body: dict[str, Any] = {"metadata": {"name": "t"}, "spec": {"taint": {"key": "k", "effect": "NoSchedule"}}}
+    made = room.http("POST", path.format("v1"), body)[1]
+    body["spec"]["taint"]["effect"] = "NoExecute"
+    code, why = room.http("PUT", path.format("v1") + "/t", body)
+    assert (code, [one["field"] for one in why["details"]["causes"]]) == (422, ["metadata.resourceVersion"])
+    version = made["metadata"]["resourceVersion"]
+    named = {**body, "metadata": {"name": "t", "resourceVersion": version}}
+    assert room.http("PUT", path.format("v1") + "/t", named)[0] == 200
+    assert room.http("PUT", path.format("v1beta2") + "/t", body)[0] == 200, "as it was before there was v1"
+
+
+@pytest.mark.parametrize(("version", "code"), [("1.36", 400), ("1.37", 200)])
+def test_from_1_37_on_slices_are_selected_by_pool(version: str, code: int) -> None:
+    room = Room(version=version)
+    path = "/apis/resource.k8s.io/v1/resourceslices"
+    for name in ("a", "b"):
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        body = {"metadata": {"name": name}, "spec": {"driver": "d.com", "pool": pool, "allNodes": True}}
+        assert room.http("POST", path, body)[0] == 201
+    answered, found = room.http("GET", path, params={"fieldSelector": "spec.pool.name=b"})
+    assert answered == code
+    if code == 200:
+        assert [one["metadata"]["name"] for one in found["items"]] == ["b"]
+        one = json.loads(room.stream(path, fieldSelector="spec.pool.name=a").take()[0])
+        assert one["object"]["metadata"]["name"] == "a"
+
+
 def test_answers_are_never_of_half_an_object(room: Room) -> None:
     answer = room.ask("GET", CLAIMS)
     assert isinstance(answer, Response)

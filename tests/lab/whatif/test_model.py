@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -254,6 +255,14 @@ def test_one_with_many_workers_is_played_by_the_ideal_one(name: str) -> None:
     source = read(name)
     operator = fitted(source, source.behaviour, REFERENCE, label=name).scenario.parts.operator
     assert operator is not None and operator.kind == "ideal"
+
+
+def test_a_log_is_played_as_the_release_that_it_was_written_beside() -> None:
+    source = read("real/burst-22.log.jsonl.gz")
+    assert (read("logs/fleet-6-scaler.log.jsonl.gz").version, source.version) == ("1.36.2", "")
+    for told, played in (("", "1.37"), ("1.36.2", "1.36"), ("1.36.5", "1.36.3"), ("1.37.0", "1.37")):
+        model = fitted(replace(source, version=told), source.behaviour, REFERENCE, label="it")
+        assert model.scenario.cluster.version == played
 
 
 def test_another_fabric_is_another_prediction() -> None:

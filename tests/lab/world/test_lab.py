@@ -123,11 +123,23 @@ def test_a_gate_may_be_served_and_not_obeyed() -> None:
 
 @pytest.mark.parametrize("version", ["resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"])
 def test_taint_rules_are_served_where_the_scenario_says_so(version: str) -> None:
-    with lab_of(CLUSTER + f"  taint_rules: {version}\n") as lab:
+    before = CLUSTER + "  version: '1.36'\n"
+    with lab_of(before + f"  taint_rules: {version}\n") as lab:
         assert lab.client("test").list("devicetaintrules") == []
-    for without in (CLUSTER + "  taint_rules: none\n", CLUSTER + "parts: {operator: {kind: ideal}}\n"):
+    for without in (before + "  taint_rules: none\n", before + "parts: {operator: {kind: ideal}}\n"):
         with lab_of(without) as lab, pytest.raises(ApiError):
             lab.client("test").list("devicetaintrules")
+
+
+@pytest.mark.parametrize("rules", ["none", "resource.k8s.io/v1alpha3"])
+def test_1_37_is_the_default_and_serves_taint_rules_in_v1(rules: str) -> None:
+    with lab_of(CLUSTER + f"  taint_rules: {rules}\n") as lab:
+        discovery = Discovery(lab.server.registry, lab.server.gates)
+        assert discovery.version()["gitVersion"] == "v1.37.0"
+        listed = discovery.resources("resource.k8s.io", "v1") or {}
+        assert {"devicetaintrules", "devicetaintrules/status"} <= {one["name"] for one in listed["resources"]}
+        assert discovery.serves("resource.k8s.io", "v1alpha3") is (rules != "none")
+        assert lab.server.registry.named("devicetaintrules").version == "v1"
 
 
 def test_a_real_operator_has_the_version_of_taint_rules_that_it_needs() -> None:
@@ -145,8 +157,13 @@ RULE = """\
 """
 
 
-@pytest.mark.parametrize(("version", "exits"), [("'1.36'", [10, 20]), ("1.36.3", [])])
-def test_a_scheduler_that_a_taint_rule_ends_comes_back_each_time_later(version: str, exits: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("version", "named", "exits"),
+    [("'1.36'", "v1.36.2", [10, 20]), ("1.36.3", "v1.36.3", []), ("'1.37'", "v1.37.0", []), ("1.37.1", "v1.37.1", [])],
+)
+def test_a_scheduler_that_a_taint_rule_ends_comes_back_each_time_later(
+    version: str, named: str, exits: list[int]
+) -> None:
     text = (
         CLUSTER + f"  version: {version}\n  taint_rules: resource.k8s.io/v1beta2\n"
         "  gates: {scheduler: {DRADeviceTaintRules: true}}\n  nodes: [{fabric: 1}]\n"
@@ -168,10 +185,52 @@ def test_a_scheduler_that_a_taint_rule_ends_comes_back_each_time_later(version: 
 
         assert lab.steps.failures == []
         served = Discovery(lab.server.registry, lab_settings.api_gates(lab.scenario)).version()["gitVersion"]
-        assert served == ("v1.36.2" if exits else "v1.36.3")
+        assert served == named
         assert [int(one.partition("restarted after ")[2].partition(" ")[0]) for one in lab.exits] == exits
         assert heard == lab.exits
         assert lab.client("test").get("pods", "p", "default")["spec"]["nodeName"] == "node0000"
+
+
+V1, V1BETA2 = "resource.k8s.io/v1", "resource.k8s.io/v1beta2"
+EVERY = "deviceSelector: {}, "
+
+
+def ruled(version: str, served: str, selector: str = EVERY, effect: str = "NoSchedule", gates: str = "{}") -> str:
+    """A cluster with a rule of this API version, and a pod for a device of the pool."""
+    rule = f"{{{selector}taint: {{key: drain, effect: {effect}}}}}"
+    return (
+        CLUSTER + f"  version: '{version}'\n  taint_rules: {'none' if served == V1 else served}\n  gates: {gates}\n"
+        "  nodes: [{fabric: 1}]\n  objects:\n"
+        f"    - {{apiVersion: {served}, kind: DeviceTaintRule, metadata: {{name: rule}}, spec: {rule}}}\n"
+        "parts: {operator: {kind: ideal}, scaler: false}\n"
+        "steps: [{at: 1s, run: {name: p, devices: {nvidia-a100-40: 1}}}]\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "served", "selector", "allocated"),
+    [
+        ("1.36", V1BETA2, EVERY, True),
+        ("1.37", V1, EVERY, False),
+        ("1.37", V1BETA2, EVERY, False),
+        ("1.37", V1, "", False),
+        ("1.37.1", V1, "", True),
+    ],
+)
+def test_from_1_37_on_schedulers_obey_taint_rules(version: str, served: str, selector: str, allocated: bool) -> None:
+    """A rule without selector taints nothing, but 1.37.0 takes it for one of all devices (kubernetes issue 141620)."""
+    with lab_of(ruled(version, served, selector)) as lab:
+        lab.run(seconds=20)
+        claim = lab.client("test").get("resourceclaims", "p", "default")
+        assert bool((claim.get("status") or {}).get("allocation")) is allocated
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_rules_of_1_37_evict_as_their_gate_says(on: bool) -> None:
+    gates = f"{{api: {{DRADeviceTaintRules: {on}}}, scheduler: {{DRADeviceTaintRules: false}}}}"
+    with lab_of(ruled("1.37", V1, effect="NoExecute", gates=gates)) as lab:
+        lab.run(seconds=20)
+        assert (lab.client("test").find("pods", "p", "default") is None) is on
 
 
 def test_fabric_faults_hold_in_their_window() -> None:

@@ -43,6 +43,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "faults": scenario.fault_fields,
         "differences": scenario.known_differences,
         "scheduler differences": scenario.scheduler_differences,
+        "left out of runs": scenario.left_out_of_runs,
         "recorded metadata": scenario.recorded_metadata,
     },
     "docs/events.md": {

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from dds_lab import shipped
 from dds_lab.conform.questions import table as differences
+from dds_lab.conform.recordings import IGNORED
 from dds_lab.record.allowed import LABELS, METADATA
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.cluster import Cluster
@@ -68,6 +69,11 @@ def scheduler_differences() -> str:
 def known_differences() -> str:
     """Where the API server answers otherwise than a real one."""
     return differences()
+
+
+def left_out_of_runs() -> str:
+    """What two runs of one scenario are not compared by."""
+    return table(("left out", "why, and what is compared instead"), list(IGNORED.items()))
 
 
 def recorded_metadata() -> str:

@@ -14,7 +14,7 @@ from dds_adapters.kubernetes import cluster as cluster_module
 from dds_adapters.kubernetes.watch.delta_queue import LOST, STALE, SYNCED, Arrival, DeltaQueue
 from dds_adapters.kubernetes.watch.reflector import Dispensable, Timing, stop_all
 from dds_adapters.kubernetes.watch.watch_spec import VERSIONS, WatchSpec, watched, watched_by_publisher
-from dds_lab.api.gates import Gates
+from dds_lab.api.gates import OPTIONAL_VERSIONS, Gates
 from dds_lab.api.server import ApiServer
 from dds_lab.crds import COMPOSABLE_RESOURCES
 from dds_lab.faults.wire import Action, Cut, Delay, Duplicate, Expire, HalfOpen, Lost, Refuse, Rule, Slow
@@ -162,11 +162,10 @@ def test_a_list_that_had_to_be_made_anew_is_told_as_such(tmp_path: Path) -> None
 # -- versions, permissions ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("release", "version"), [("1.36", "v1beta2"), ("1.35", "v1alpha3")])
+@pytest.mark.parametrize(("release", "version"), [("1.37", "v1"), ("1.36", "v1beta2"), ("1.35", "v1alpha3")])
 def test_the_best_version_that_is_served_is_followed(release: str, version: str, tmp_path: Path) -> None:
-    gates = Gates.for_version(
-        release, {"DRADeviceTaints": True, "DRADeviceTaintRules": True}, (f"resource.k8s.io/{version}",)
-    )
+    runtime = OPTIONAL_VERSIONS if release == "1.37" else (f"resource.k8s.io/{version}",)
+    gates = Gates.for_version(release, {"DRADeviceTaints": True, "DRADeviceTaintRules": True}, runtime)
     server = ApiServer(gates=gates, now=wall, random=Random(1))
     rules = WatchSpec("devicetaintrules", VERSIONS["devicetaintrules"])
     with reflected(tmp_path, watched=rules, server=server) as found:

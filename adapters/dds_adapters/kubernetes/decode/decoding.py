@@ -134,7 +134,7 @@ PROTECTION = "resource.kubernetes.io/delete-protection"
 
 CORE = ("v1",)
 DRA = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1")
-TAINT_RULES = ("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3")
+TAINT_RULES = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3")
 OPERATOR = ("cro.hpsys.ibm.ie.com/v1alpha1",)
 
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9_,:]{0,127}")

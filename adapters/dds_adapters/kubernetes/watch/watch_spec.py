@@ -17,7 +17,7 @@ VERSIONS: dict[str, tuple[str, ...]] = {
     "configmaps": ("v1",),
     "deviceclasses": (f"{DRA}/v1", f"{DRA}/v1beta2", f"{DRA}/v1beta1"),
     "nodes": ("v1",),
-    "devicetaintrules": (f"{DRA}/v1beta2", f"{DRA}/v1alpha3"),
+    "devicetaintrules": (f"{DRA}/v1", f"{DRA}/v1beta2", f"{DRA}/v1alpha3"),
     "resourceslices": (f"{DRA}/v1", f"{DRA}/v1beta2", f"{DRA}/v1beta1"),
     "composabilityrequests": (f"{OPERATOR}/v1alpha1",),
     "composableresources": (f"{OPERATOR}/v1alpha1",),

@@ -162,7 +162,7 @@ class ClusterCache:
         self._open = False
         self.nodes = NodeCache()
         self.nominations = Nominations()
-        self.inventory = Inventory(settings.gate, random)
+        self.inventory = Inventory(settings.matching, random)
         self.extended = ExtendedResources()
         self.claims = ClaimCache(Book(self.inventory.use, self.inventory.free))
         self.pods: dict[str, Pod] = {}

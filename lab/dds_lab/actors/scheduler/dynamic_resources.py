@@ -79,11 +79,11 @@ class _Room:
 class Inventory:
     """Slices, classes and taint rules, and the devices in use."""
 
-    def __init__(self, gate: Callable[[str], bool], random: Random) -> None:
+    def __init__(self, gates: Gates, random: Random) -> None:
         self._in_use = InUse()
         self._allocator = Allocator(
             in_use=self._in_use,
-            gates=Gates.read(gate, faults=True),
+            gates=gates,
             share_id=lambda: str(UUID(int=random.getrandbits(128), version=4)),
         )
         self._classes: dict[str, Object] = {}

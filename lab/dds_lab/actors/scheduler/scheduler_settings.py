@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
+from dds_core.matching.gates import Gates
 from dds_lab.latency import NONE, Latency, Measured
 from dds_lab.scenario.parts import Profile
 
@@ -58,6 +61,12 @@ class SchedulerSettings:
 
     def gate(self, name: str) -> bool:
         return self.gates.get(name, GATES[name])
+
+    @property
+    def matching(self) -> Gates:
+        """What the choice of devices depends on. Of 1.37 no fault is known to be mended but that of rules without selector."""
+        bare = self.release != "1.37.1"
+        return replace(Gates.read(self.gate, faults=True), taint_without_selector=bare)
 
     @property
     def follows_taint_rules(self) -> bool:

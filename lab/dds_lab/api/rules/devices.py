@@ -175,6 +175,15 @@ class DeviceTaintRules(BuiltIn):
             return obj
         return {**obj, "spec": {**spec, "taint": {**taint, "timeAdded": second}}}
 
+    def prepared(self, new: Object, old: Object | None, subresource: str) -> Object:
+        """A new effect counts from now on, unless its writer said since when."""
+        spec, second = new.get("spec") or {}, self.second()
+        taint, before = spec.get("taint") or {}, ((old or {}).get("spec") or {}).get("taint") or {}
+        same_effect = taint.get("effect") == before.get("effect")
+        if old is None or not second or same_effect or taint.get("timeAdded") != before.get("timeAdded"):
+            return new
+        return {**new, "spec": {**spec, "taint": {**taint, "timeAdded": second}}}
+
     def check(self, obj: Object) -> Iterator[Cause]:
         spec = obj.get("spec") or {}
         selector = spec.get("deviceSelector")

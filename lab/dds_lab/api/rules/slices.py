@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dds_lab.api import names
-from dds_lab.api.kinds import Object
+from dds_lab.api.gates import Gates
+from dds_lab.api.kinds import Object, Resource
 from dds_lab.api.rules import causes, devices, parts
 from dds_lab.api.status import Cause
 from dds_lab.api.strategies import BuiltIn
@@ -119,11 +120,20 @@ class ResourceSlices(BuiltIn):
     """Driver, pool and node of a slice are immutable."""
 
     counted = True
-    selectable_names = ("spec.nodeName", "spec.driver")
+
+    def __init__(self, resource: Resource, gates: Gates, second: Callable[[], str] = str) -> None:
+        super().__init__(resource, gates, second)
+        pool = ("spec.pool.name",) if gates.since("1.37") else ()
+        self.selectable_names = ("spec.nodeName", "spec.driver", *pool)
 
     def selectable(self, obj: Object) -> dict[str, str]:
         spec = obj.get("spec") or {}
-        return {"spec.nodeName": spec.get("nodeName") or "", "spec.driver": spec.get("driver") or ""}
+        pool = (spec.get("pool") or {}).get("name") or ""
+        return {
+            "spec.nodeName": spec.get("nodeName") or "",
+            "spec.driver": spec.get("driver") or "",
+            "spec.pool.name": pool,
+        }
 
     def defaulted(self, obj: Object, old: Object | None) -> Object:
         spec = obj.get("spec") or {}

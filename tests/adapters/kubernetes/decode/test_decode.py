@@ -328,6 +328,7 @@ def test_v1beta1_has_its_requests_inline_and_its_devices_wrapped() -> None:
         ("resourceclaims", "resource.k8s.io/v1beta2"),
         ("resourceslices", "resource.k8s.io/v1beta2"),
         ("deviceclasses", "resource.k8s.io/v1beta1"),
+        ("devicetaintrules", "resource.k8s.io/v1"),
         ("devicetaintrules", "resource.k8s.io/v1alpha3"),
     ],
 )
