@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Keep what a test told of itself; a worker's reports come here too."""
     properties = dict(report.user_properties)
-    server = properties.pop("server", "")
+    server = str(properties.pop("server", ""))
     if "PYTEST_XDIST_WORKER" in os.environ or not server or (report.when != "call" and not report.failed):
         return
     row = {"outcome": report.outcome, "seconds": round(report.duration), **properties}

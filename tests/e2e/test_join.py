@@ -16,43 +16,18 @@ import pytest
 
 from dds_lab.crds import DEFINITIONS
 from tests.realtime.lab import test_join
-from tests.realtime.lab.test_join import (
-    joining,
-    leaving,
-    scenario,
-    test_a_pod_gets_a_device_and_nothing_else_is_touched,
-    test_a_recording_that_cannot_be_written_lets_nothing_begin,
-    test_a_scenario_is_played_and_judged,
-    test_a_user_needs_the_printed_role_and_no_more,
-    test_definitions_are_made_where_none_are_and_half_installed_ones_refused,
-    test_first_contact_takes_three_commands,
-    test_nodes_that_exist_are_lent_and_given_back_as_they_were,
-    test_nothing_is_made_where_something_is_in_the_way,
-    test_objects_are_kept_on_demand_until_the_lab_leaves,
-    test_only_one_lab_joins_a_cluster_and_leave_ends_it,
-    test_the_manager_is_there_for_an_operator_of_others,
-    test_what_a_killed_lab_has_left_is_removed_by_the_next_call,
-)
+from tests.realtime.lab.test_join import joining, leaving
 from tests.support.commands import program as done
 from tests.support.control_plane import ControlPlane
 from tests.support.joined import HOST, Host, others, patient, program
 
-__all__ = [
-    "scenario",
-    "test_a_pod_gets_a_device_and_nothing_else_is_touched",
-    "test_a_recording_that_cannot_be_written_lets_nothing_begin",
-    "test_a_scenario_is_played_and_judged",
-    "test_a_user_needs_the_printed_role_and_no_more",
-    "test_definitions_are_made_where_none_are_and_half_installed_ones_refused",
-    "test_first_contact_takes_three_commands",
-    "test_nodes_that_exist_are_lent_and_given_back_as_they_were",
-    "test_nothing_is_made_where_something_is_in_the_way",
-    "test_objects_are_kept_on_demand_until_the_lab_leaves",
-    "test_only_one_lab_joins_a_cluster_and_leave_ends_it",
-    "test_the_manager_is_there_for_an_operator_of_others",
-    "test_what_a_killed_lab_has_left_is_removed_by_the_next_call",
-]
-NODES = "/api/v1/nodes"
+OTHER_SERVERS = ("goes_away", "older_server", "troubles_of_the_wire")
+scenario = test_join.scenario
+globals().update(
+    (name, test)
+    for name, test in vars(test_join).items()
+    if name.startswith("test_") and not any(part in name for part in OTHER_SERVERS)
+)
 
 
 @pytest.fixture(autouse=True)

@@ -8,17 +8,20 @@ from typing import Any
 
 import pytest
 
+from dds_lab.check.command import later
 from dds_lab.scenario import Scenario, parse
 from tests.e2e.playing import Play, Seen
 from tests.support.commands import REPOSITORY
 from tests.support.control_plane import ControlPlane
 from tests.support.expected_ends import ENDS, ExpectedEnd, end
-from tests.support.ours import told_to_us
+from tests.support.ours import begins, told_to_us
 
 SCENARIOS = (
     "first_attach", "two_claims", "many_devices", "two_requests", "pool_exhausted", "attach_failure", "coexistence", "node_limit",
     "withdrawn", "node_lost", "rival", "refused_local", "partitioned", "extended_resource", "burst", "burst-2",
 )  # fmt: skip
+HEAD_START = 15.0
+"""Seconds in which dds gets ready, before the first pod comes."""
 CASES = Path(os.environ.get("E2E_CASES") or REPOSITORY.parent / "shared" / "cases")
 FROM_THE_FIELD = {
     "admin_all": ("30s", end("watcher", attaches=(0, 0))),
@@ -51,7 +54,7 @@ def played(plane: ControlPlane, scenario: Scenario, folder: Path, end: ExpectedE
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario(plane: ControlPlane, name: str, tmp_path: Path, record_property: Any) -> None:
     name, _, seed = name.partition("-")
-    scenario = told_to_us(name)
+    scenario = later(told_to_us(name), max(0.0, HEAD_START - begins(name)))
     if seed:
         scenario = scenario.model_copy(update={"seed": int(seed)})
     tell(played(plane, scenario, tmp_path, ENDS[name]), record_property)

@@ -68,7 +68,7 @@ class Outcomes:
             self.ran.setdefault(new["metadata"]["name"], new["spec"]["nodeName"])
 
     def _claim(self, old: Object | None, new: Object | None) -> None:
-        before, after = failure_of(old), failure_of(new)
+        before, after = _failure(old), _failure(new)
         if new is None:
             return
         if after and after != before:
@@ -84,7 +84,7 @@ def _waits(claim: Object | None) -> list[Object]:
     return results if any(one.get("bindingConditions") for one in results) else []
 
 
-def failure_of(claim: Object | None) -> str:
+def _failure(claim: Object | None) -> str:
     """Reason and words of the failure that is told of a claim now."""
     entries = ((claim or {}).get("status") or {}).get("devices") or ()
     conditions = (one for entry in entries for one in entry.get("conditions") or ())
