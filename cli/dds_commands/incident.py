@@ -9,11 +9,10 @@ import click
 
 from dds_commands.costs import cost_of, price_option, priced, read_rates
 from dds_commands.parameters import Place, end_options, output_options, period, since_instant_option, source_arguments
-from dds_commands.screen import progress, show, show_json, style, width
-from dds_commands.sources import Log, Opened, Source, cut, go_on, require
+from dds_commands.screen import show, show_json, style, width
+from dds_commands.sources import Log, Opened, Source, go_on, history_of
 from dds_core.errors import InputError
-from dds_core.scaler.component import SCALER
-from dds_core.scaler.history import BOUND, History
+from dds_core.scaler.history import BOUND
 from dds_core.scaler.history.claims import POOL
 from dds_core.scaler.history.incident import Incident
 from dds_core.scaler.unallocated import unallocated
@@ -51,11 +50,10 @@ def incident(
     rates = read_rates(price_file, None)
     with Opened() as opened:
         source = opened.source(sources, url, name)
-        require(source, SCALER, "give a scaler's with --name CLUSTER/scaler")
         first, last = period(source.span, since, at, until)
         if first.position is not None:
             raise InputError("--since wants an instant here, not a position", fix="give one, or a duration such as 2h")
-        history = History().read(progress(cut(_begun(source, first).told(), *last), None, "reading"))
+        history = history_of(_begun(source, first), last)
         if not history.first:
             raise InputError("nothing happened in it yet", where=source.label, fix="give a log that holds events")
         go_on(history, source, last)

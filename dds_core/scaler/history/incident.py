@@ -309,7 +309,9 @@ class Incident:
         todo = self.todo()
         for place, one in enumerate(todo[:TOLD], start=1):
             yield f"{place}. {one.do} ({one.why}; operations.md#{one.section})"
-        yield from (f"would have helped: {text}" for text in self.advice()[: max(1, TOLD - len(todo))])
+        known = tuple(f"({one.reason})" for one in self.failures)
+        helpful = [text for text in self.advice() if not text.endswith(known)]
+        yield from (f"would have helped: {text}" for text in helpful[: max(1, TOLD - len(todo))])
 
     # -- as data ---------------------------------------------------------------------------------------------------------
 
