@@ -60,10 +60,10 @@ def incident(
         found = Incident(history, first.at or 0)
         found.whys = _whys(source, last, found)
     cost = cost_of(found.by_model, rates)
-    title = f"{source.log_name}, mode {history.policy.mode}"
+    title = source.log_name + ", where dds only observes" * history.observes
     if form == "json":
         money = {"cost": cost, "currency": rates.currency or None}
-        show_json({"log": source.log_name, "mode": history.policy.mode, **found.data(), **money})
+        show_json({"log": source.log_name, "observes": history.observes, **found.data(), **money})
         return
     sections = found.sections(priced(cost, rates) if rates.prices else "")
     _show_markdown(title, found.head(), sections) if form == "markdown" else _show(title, found.head(), sections)

@@ -71,7 +71,10 @@ def test_a_log_an_export_and_a_recording_say_the_same(tmp_path: Path) -> None:
     fine("log", "export", export, "--log", log)
     assert fine("incident", log) == fine("incident", recording) == fine("incident", export)
     markdown = fine("incident", log, "--format", "markdown")
-    assert re.findall("^#+ (.*)", markdown, re.M) == ["burst/scaler, mode observe", *map(str.capitalize, SECTIONS)]
+    assert re.findall("^#+ (.*)", markdown, re.M) == [
+        "burst/scaler, where dds only observes",
+        *map(str.capitalize, SECTIONS),
+    ]
 
 
 def test_what_is_still_waiting_is_told_with_its_reason() -> None:

@@ -50,10 +50,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
     paths = {path.removeprefix("dds ") for path, command in ALL if not isinstance(command, click.Group)}
     assert paths == {
         *(f"db {name}" for name in ("upgrade", "current", "check")),
-        *(
-            f"log {name}"
-            for name in ("import", "export", "incident", "verify", "archive", "tail", "redact", "repair", "anchor")
-        ),
+        *(f"log {name}" for name in ("import", "export", "verify", "archive", "tail", "redact", "repair", "anchor")),
         *(
             f"lab {name}"
             for name in ("up", "run", "check", "import", "join", "leave", "record", "scenarios", "conform")
@@ -68,6 +65,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
             "plan",
             "status",
             "export",
+            "incident",
             "replay",
             "claims",
             "devices",

@@ -16,14 +16,15 @@ from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.model import ClaimLife
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State, load
-from dds_core.scaler.timeline.words import Known
+from dds_core.scaler.timeline import set_anew
+from dds_core.scaler.timeline.words import DDS, OTHERS, Known
 from dds_core.timeline.telling import Moment
 
-_TOLD = (e.ClaimFailed, e.HandOver, e.ExchangeBegun, e.Alerted)
+_TOLD = (e.ClaimFailed, e.ExchangeBegun, e.Alerted)
 IGNORED = frozenset(
     kind.__name__
     for kind in e.EVENTS
-    if (issubclass(kind, Decision) and kind not in _TOLD)
+    if (issubclass(kind, Decision) and kind not in _TOLD and kind.seen_by is Decision.seen_by)
     or kind in (e.Checkpoint, e.WriteDone, e.WriteObsolete, e.Superseded, e.DeadlinePassed, e.ClaimsListed)
 )
 """Types of events of which a history needs only that time goes on; of a checkpoint, if it is not the log's first event."""
@@ -88,7 +89,12 @@ class History:
     @property
     def hands_over(self) -> bool:
         """Whether devices were handed over in another way than by an exchange of dds: by policy, or because dds only observed."""
-        return self.policy.mode == "observe" or self.policy.hand_over != "exchange"
+        return self.observes or self.policy.hand_over != "exchange"
+
+    @property
+    def observes(self) -> bool:
+        """Whether dds only observes, by policy."""
+        return self.policy.mode == "observe"
 
     @property
     def policy(self) -> Policy:
@@ -162,6 +168,8 @@ class History:
             self._uid_of[name] = seen.uid
             for pod, came in self._pods_of.get(name, {}).items():
                 self._refers(history, self._known.objects.get(pod), came)
+        if claim is not None and claim.conditions and not history.by and set_anew(before, claim):
+            history.by = OTHERS
         self._held(seen.uid, before, claim, at)
 
     def _held(self, uid: str, before: Claim | None, claim: Claim | None, at: int) -> None:
@@ -294,6 +302,10 @@ class History:
     # -- decisions and lives -------------------------------------------------------------------------------------------
 
     def _event(self, event: Event, at: int) -> None:
+        if isinstance(event, Decision) and getattr(event, "mode", "") != "observe":
+            for of, what, _ in event.seen_by():
+                if what == "condition" and of in self.claims:
+                    self.claims[of].by = DDS
         match event:
             case e.ClaimMoved():
                 self._claim_moved(event, at)
@@ -303,11 +315,6 @@ class History:
                 history = self.claims.get(event.claim)
                 if history is not None:
                     history.failing = (event.reason, event.message)
-                    history.told |= event.mode != "observe"
-            case e.HandOver() if event.mode != "observe":
-                for uid in event.for_claims():
-                    if uid in self.claims:
-                        self.claims[uid].told = True
             case e.ExchangeBegun():
                 for uid in event.for_claims():
                     if event.mode != "observe" and uid in self.claims:

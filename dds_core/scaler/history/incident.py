@@ -201,7 +201,7 @@ class Incident:
         urgent = Counter(one.reason for one in self.alerts) + Counter({REFUSED: self.history.refused.total()})
         why = {reason: f"{number} × {reason}" for reason, number in urgent.items()}
         order = [one for one in FIRST if one in urgent]
-        others = OBSERVED if self.history.policy.mode == "observe" else OTHERS
+        others = OBSERVED if self.history.observes else OTHERS
         for one in self.failures:
             key = others if one.by == OTHERS else one.reason
             order.append(key)
