@@ -9,11 +9,10 @@ import click
 
 from dds_commands.costs import cost_of, price_option, priced, read_rates
 from dds_commands.parameters import Place, output_options, period, period_of_time_options, source_arguments
-from dds_commands.screen import progress, show, show_json, style, width
-from dds_commands.sources import Log, Opened, Source, cut, go_on, require
+from dds_commands.screen import show, show_json, style, width
+from dds_commands.sources import Log, Opened, Source, go_on, history_of
 from dds_core.errors import InputError
-from dds_core.scaler.component import SCALER
-from dds_core.scaler.history import BOUND, History
+from dds_core.scaler.history import BOUND
 from dds_core.scaler.history.claims import POOL
 from dds_core.scaler.history.incident import Incident
 from dds_core.scaler.unallocated import unallocated
@@ -49,21 +48,20 @@ def incident(
     rates = read_rates(price_file, None)
     with Opened() as opened:
         source = opened.source(sources, url, name)
-        require(source, SCALER, "give a scaler's with --name CLUSTER/scaler")
         first, last = period(source.span, since, until)
         if first.position is not None:
             raise InputError("--since wants an instant here, not a position", fix="give one, or a duration such as 2h")
-        history = History().read(progress(cut(_begun(source, first).told(), *last), None, "reading"))
+        history = history_of(_begun(source, first), last)
         if not history.first:
             raise InputError("nothing happened in it yet", where=source.label, fix="give a log that holds events")
         go_on(history, source, last)
         found = Incident(history, first.at or 0)
         found.whys = _whys(source, last, found)
     cost = cost_of(found.by_model, rates)
-    title = f"{source.log_name}, mode {history.policy.mode}"
+    title = source.log_name + ", where dds only observes" * history.observes
     if form == "json":
         money = {"cost": cost, "currency": rates.currency or None}
-        show_json({"log": source.log_name, "mode": history.policy.mode, **found.data(), **money})
+        show_json({"log": source.log_name, "observes": history.observes, **found.data(), **money})
         return
     sections = found.sections(priced(cost, rates) if rates.prices else "")
     _show_markdown(title, found.head(), sections) if form == "markdown" else _show(title, found.head(), sections)

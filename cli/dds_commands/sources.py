@@ -36,6 +36,7 @@ from dds_core.log import CHECKPOINT, LOG_OPENED, EventSource, Head, JoinedSource
 from dds_core.replay import fold_log, moments, of_steps
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
+from dds_core.scaler.history.fold import IGNORED
 from dds_core.scaler.policy import Policy
 from dds_core.timeline import Moment, Subject
 from dds_core.timeline.instants import duration
@@ -58,6 +59,9 @@ class Source(Protocol):
 
     def told(self) -> Iterator[Moment]:
         """All moments."""
+
+    def happened(self) -> Iterator[Moment]:
+        """All moments, with what a history needs of them; a source may return more."""
 
     def named(self) -> Iterator[Moment]:
         """The moments that give objects their names; a source may return more, up to all."""
@@ -90,6 +94,9 @@ class Recording:
 
     def told(self) -> Iterator[Moment]:
         return of_steps(self.steps())
+
+    def happened(self) -> Iterator[Moment]:
+        return self.told()
 
     def named(self) -> Iterator[Moment]:
         return self.told()
@@ -155,6 +162,9 @@ class Log:
 
     def told(self) -> Iterator[Moment]:
         return moments(self.source.read_lean(self.after), self.component)
+
+    def happened(self) -> Iterator[Moment]:
+        return moments(self.source.read_lean(self.after), self.component, IGNORED)
 
     def since(self, position: int, until: int) -> Iterator[Moment]:
         return moments(self.source.read_lean(position, until), self.component)
@@ -322,7 +332,7 @@ def require(source: Source, component: Component[Any], fix: str) -> None:
 def history_of(source: Source, last: Place) -> History:
     """The history of every claim and device up to `last`. Raises InputError for another component's log."""
     require(source, SCALER, "use dds status, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
-    return History().read(progress(cut(source.told(), *last), None, "reading"))
+    return History().read(progress(cut(source.happened(), *last), None, "reading"))
 
 
 def go_on(history: History, source: Source, last: Place) -> bool:

@@ -6,7 +6,7 @@ change: events of an older version are converted on reading, by one pure step fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import msgspec
 from dds_core.component import Component, component_of
 from dds_core.engine import Step
 from dds_core.errors import InputError, MalformedEvent, UnknownEvent, UpcastError
-from dds_core.events import SCHEMA_VERSION, TYPES, Checkpoint, DeadlinePassed, Decision, Event, Fact, Transition, decode
+from dds_core.events import SCHEMA_VERSION, TYPES, Checkpoint, DeadlinePassed, Decision, Event, Transition, decode
 from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
 from dds_core.timeline.telling import Moment
 
@@ -167,16 +167,24 @@ def of_steps(steps: Iterable[Step], first: int = FIRST) -> Iterator[Moment]:
         position += 1 + len(step.caused)
 
 
-def moments(rows: Iterable[Envelope] | Iterable[LeanEvent], component: Component[Any]) -> Iterator[Moment]:
+def moments(
+    rows: Iterable[Envelope] | Iterable[LeanEvent], component: Component[Any], without: Collection[str] = ()
+) -> Iterator[Moment]:
     """The moments of a log. Each group has one fact, its first event, so group numbers are not needed and lean rows suffice; the
-    type of a row survives redaction."""
+    type of a row survives redaction. Events of the types `without` are left out and not decoded, except the log's first one."""
     current: Moment | None = None
+    caused = {name for name, kind in TYPES.items() if issubclass(kind, Decision | Transition)}
     for row in rows:
+        if current is not None and row.type in without:
+            if row.type not in caused:
+                yield current
+                current = Moment(row.position, row.occurred_at, None, [])
+            continue
         if row.type == LOG_OPENED:
             require_component(row, component)
             continue
         event = event_of(row, component)
-        if current is None or not issubclass(TYPES.get(row.type, Fact), Decision | Transition):
+        if current is None or row.type not in caused:
             if current is not None:
                 yield current
             current = Moment(row.position, row.occurred_at, event, [], int(event is None))

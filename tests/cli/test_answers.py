@@ -11,11 +11,11 @@ from tests.support.commands import fine
 
 DATA = Path(__file__).parents[1] / "data"
 ASKED = {
-    "attach_failure": ("timeline", "default/unlucky"),
-    "node_limit": ("timeline", "default/job-2"),
-    "burst": ("claims", "--all", "--sort", "waited", "--limit", "20"),
+    "attach_failure": ("incident",),
+    "node_limit": ("incident",),
+    "burst": ("incident",),
 }
-SCREENFUL = 25
+SCREENFUL = 30
 
 
 def told(incident: str) -> str:

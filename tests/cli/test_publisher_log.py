@@ -193,6 +193,17 @@ def test_the_state_is_a_table_for_people(log: str) -> None:
     assert fine("pools", log, "--at", "3") == "no pools\n"
 
 
+def test_pools_are_chosen_sorted_and_limited(log: str) -> None:
+    both = [row["pool"] for row in json.loads(fine("pools", log, "--json", "--sort", "name"))]
+    assert len(both) == 2 and both == sorted(both)
+    assert [row["pool"] for row in json.loads(fine("pools", log, "--json", "--sort", "name", "--reverse"))] == both[
+        ::-1
+    ]
+    assert [row["pool"] for row in json.loads(fine("pools", log, "--json", "--model", "H100 80G"))] == [H100]
+    assert json.loads(fine("pools", log, "--json", "--fabric", "none")) == []
+    assert fine("pools", log, "--limit", "1").splitlines()[-1] == "… and 1 more: --limit 0"
+
+
 def test_a_node_chooses_the_pools_that_it_reaches(log: str) -> None:
     rows = json.loads(fine("pools", log, "--node", "server-1", "--format", "json"))
     assert [row["pool"] for row in rows] == [H100]

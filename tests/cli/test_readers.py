@@ -61,6 +61,7 @@ READERS = (
     ("devices",),
     ("timeline", "default/train-1"),
     ("report",),
+    ("incident",),
     ("status",),
     ("replay",),
     ("log", "verify"),
@@ -222,6 +223,8 @@ def test_rows_are_sorted_and_limited(command: str, first: str, tmp_path: Path) -
         states = CLAIM_STATES if command == "claims" else DEVICE_STATES
         rank = states.index if field == "state" else str
         assert [row[field] for row in rows] == sorted((row[field] for row in whole), key=rank)
+        turned = json.loads(fine(*args, "--json", "--sort", order, "--reverse"))
+        assert turned == rows[::-1] != rows
     rest = f"… and {len(whole) - 5} more: --limit 0"
     assert fine(*args, "--limit", "5").splitlines()[-1] == rest
     limited = dds(*args, "--limit", "5", "--sort", "since", "--format", "jsonl")

@@ -65,6 +65,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
             "plan",
             "status",
             "export",
+            "incident",
             "replay",
             "claims",
             "devices",

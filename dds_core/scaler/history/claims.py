@@ -17,7 +17,7 @@ from dds_core.lifecycle import PENDING, WAITING
 from dds_core.model import FINISHED, Pod
 from dds_core.scaler.events import ClaimMoved
 from dds_core.scaler.model import ClaimLife
-from dds_core.scaler.timeline.words import CONDITION, DDS, OTHERS, Known
+from dds_core.scaler.timeline.words import CONDITION, Known
 from dds_core.timeline.instants import duration, time_of_day
 from dds_core.timeline.telling import UNCHANGED, Moment
 
@@ -118,8 +118,8 @@ class ClaimHistory:
     attempts: list[Attempt] = field(default_factory=list)
     failing: tuple[str, str] = ("", "")
     """Reason and message of the decision to fail the present attempt."""
-    told: bool = False
-    """dds itself has told the scheduler of the present attempt's end, by a condition."""
+    by: str = ""
+    """Who has set a condition of a scaler in the present attempt; "" for nobody."""
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
@@ -269,7 +269,7 @@ class ClaimHistory:
                 self.enter(HAND_OVER, at, self._last.node)
             case "failed":
                 reason, words = self.failing
-                self._end("failed", at, reason, words or move.cause, DDS if self.told else OTHERS)
+                self._end("failed", at, reason, words or move.cause, self.by)
                 self.enter(RETRY, at)
             case "cleared":
                 if move.target == PENDING:
@@ -302,7 +302,7 @@ class ClaimHistory:
 
     def _allocated(self, move: ClaimMoved, at: int, node: str, models: tuple[str, ...]) -> None:
         here = move.landed == "here" or (move.trigger == "allocated_local" and move.source in WAITING)
-        by = DDS if self.told else OTHERS
+        by = self.by
         if here and self.attempts and not self.attempts[-1].outcome:
             self._last.by = by if self._last.node != node else self._last.by
             self._last.node = node
@@ -313,7 +313,7 @@ class ClaimHistory:
             if not self.spans or self.spans[-1].until:
                 self.enter(SCHEDULER, since)
             self.attempts.append(Attempt(move.cycle, move.attempt, at, node, models=models, devices=move.devices))
-        self.failing, self.told = ("", ""), False
+        self.failing, self.by = ("", ""), ""
         self.enter(ORDER if move.trigger == "allocated_pool" else SCHEDULER, at, node)
 
     def _end(self, outcome: str, at: int, reason: str = "", cause: str = "", by: str = "") -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from dds_core.events import Event
+from dds_core.events import Decision, Event
 from dds_core.lifecycle import GONE, IDLE, REQUESTED, WAITING
 from dds_core.model import NO_NODE_FITS, Allocation, AttachRequest, Claim, DeviceKey, FabricResource, Pod, Slice
 from dds_core.scaler import events as e
@@ -17,9 +17,18 @@ from dds_core.scaler.history.stock import Stock
 from dds_core.scaler.model import ClaimLife, PoolKey, model_of_pool
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State, load
-from dds_core.scaler.timeline.words import Known
+from dds_core.scaler.timeline import set_anew
+from dds_core.scaler.timeline.words import DDS, OTHERS, Known
 from dds_core.timeline.telling import Moment
 
+_TOLD = (e.ClaimFailed, e.ExchangeBegun, e.Alerted)
+IGNORED = frozenset(
+    kind.__name__
+    for kind in e.EVENTS
+    if (issubclass(kind, Decision) and kind not in _TOLD and kind.seen_by is Decision.seen_by)
+    or kind in (e.Checkpoint, e.WriteDone, e.WriteObsolete, e.Superseded, e.DeadlinePassed, e.ClaimsListed)
+)
+"""Types of events of which a history needs only that time goes on; of a checkpoint, if it is not the log's first event."""
 _NAMES = 4
 """For each ended claim that is kept, the names of so many gone objects are kept: pods and devices have names, too."""
 
@@ -46,7 +55,7 @@ class History:
         self.alerts: list[Alert] = []
         self.stock = Stock()
         self.refused: Counter[tuple[str, str]] = Counter()
-        self._ordered: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        self._ordered: dict[str, list[tuple[str, int]]] = {}
         self._unasked: Counter[str] = Counter()
         self.first = self.now = 0
         self.synced, self.stale = False, set[str]()
@@ -82,7 +91,12 @@ class History:
     @property
     def hands_over(self) -> bool:
         """Whether devices were handed over in another way than by an exchange of dds: by policy, or because dds only observed."""
-        return self.policy.mode == "observe" or self.policy.hand_over != "exchange"
+        return self.observes or self.policy.hand_over != "exchange"
+
+    @property
+    def observes(self) -> bool:
+        """Whether dds only observes, by policy."""
+        return self.policy.mode == "observe"
 
     @property
     def policy(self) -> Policy:
@@ -169,6 +183,8 @@ class History:
             self._uid_of[name] = seen.uid
             for pod, came in self._pods_of.get(name, {}).items():
                 self._refers(history, self._known.objects.get(pod), came)
+        if claim is not None and claim.conditions and not history.by and set_anew(before, claim):
+            history.by = OTHERS
         self._held(seen.uid, before, claim, at)
 
     def _held(self, uid: str, before: Claim | None, claim: Claim | None, at: int) -> None:
@@ -247,24 +263,31 @@ class History:
         """The attempt that the resource was ordered for. It may be seen before its request has grown."""
         if not resource.request:
             return ("", 0)
-        if self._ordered[resource.request]:
-            return self._ordered[resource.request].pop(0)
+        ordered = self._ordered.get(resource.request)
+        if ordered:
+            first = ordered.pop(0)
+            if not ordered:
+                del self._ordered[resource.request]
+            return first
         self._unasked[resource.request] += 1
         return next(self._wanting(resource.node, resource.model), ("", 0))
 
     def _request(self, before: Any, request: AttachRequest, *, gone: bool) -> None:
         """Note for whom a request grows: for the attempts that wait on its node and that no device is ordered for yet, the
         oldest first. An order without one is ahead of demand. What is not made yet of a request that shrinks is not made."""
-        ordered = self._ordered[request.name]
+        ordered = self._ordered.pop(request.name, [])
         growth = request.size - (before.size if before is not None else 0)
         if gone:
-            del self._ordered[request.name], self._unasked[request.name]
-        elif growth < 0:
+            del self._unasked[request.name]
+            return
+        if growth < 0:
             del ordered[growth:]
         elif growth:
             growth -= min(growth, self._unasked.pop(request.name, 0))
             wanting = list(islice(self._wanting(request.node, request.model), growth))
             ordered += [*wanting, *[("", 0)] * (growth - len(wanting))]
+        if ordered:
+            self._ordered[request.name] = ordered
 
     def _wanting(self, node: str, model: str) -> Iterator[tuple[str, int]]:
         """The attempts on the node, each as often as it lacks a device of the model that is its own or on its way to it."""
@@ -297,6 +320,10 @@ class History:
     # -- decisions and lives -------------------------------------------------------------------------------------------
 
     def _event(self, event: Event, at: int) -> None:
+        if isinstance(event, Decision) and getattr(event, "mode", "") != "observe":
+            for of, what, _ in event.seen_by():
+                if what == "condition" and of in self.claims:
+                    self.claims[of].by = DDS
         match event:
             case e.ClaimMoved():
                 self._claim_moved(event, at)
@@ -306,11 +333,6 @@ class History:
                 history = self.claims.get(event.claim)
                 if history is not None:
                     history.failing = (event.reason, event.message)
-                    history.told |= event.mode != "observe"
-            case e.HandOver() if event.mode != "observe":
-                for uid in event.for_claims():
-                    if uid in self.claims:
-                        self.claims[uid].told = True
             case e.ExchangeBegun():
                 for uid in event.for_claims():
                     if event.mode != "observe" and uid in self.claims:

@@ -203,7 +203,7 @@ class Incident:
         urgent = Counter(one.reason for one in self.alerts) + Counter({REFUSED: self.history.refused.total()})
         why = {reason: f"{number} × {reason}" for reason, number in urgent.items()}
         order = [one for one in FIRST if one in urgent]
-        others = OBSERVED if self.history.policy.mode == "observe" else OTHERS
+        others = OBSERVED if self.history.observes else OTHERS
         for one in self.failures:
             key = others if one.by == OTHERS else one.reason
             order.append(key)
@@ -318,7 +318,9 @@ class Incident:
         todo = self.todo()
         for place, one in enumerate(todo[:TOLD], start=1):
             yield f"{place}. {one.do} ({one.why}; operations.md#{one.section})"
-        yield from (f"would have helped: {text}" for text in self.advice()[: max(1, TOLD - len(todo))])
+        known = tuple(f"({one.reason})" for one in self.failures)
+        helpful = [text for text in self.advice() if not text.endswith(known)]
+        yield from (f"would have helped: {text}" for text in helpful[: max(1, TOLD - len(todo))])
 
     # -- as data ---------------------------------------------------------------------------------------------------------
 

@@ -54,20 +54,16 @@ def _instead(claim: ClaimHistory, attempt: Attempt | None, device: DeviceHistory
     """What the claim did without the device."""
     if attempt is None:
         return "long ago"
+    if attempt.outcome in ("withdrawn", ""):
+        return f"which was given up: {attempt.cause}" if attempt.cause else "which waits no more"
     following = next((one for one in claim.attempts if one.since > attempt.since), None)
-    there = following.node if following is not None and attempt.outcome != BOUND else attempt.node
-    where = f"went to {there}" if there != device.node else f"got another device of {there}"
-    match attempt.outcome:
-        case "failed":
-            how = f"whose attempt failed and which then {where}" if following is not None else "whose attempt failed"
-            if attempt.reason:
-                return f"{how}: {attempt.why}"
-            set_by = _condition(attempt)
-            return f"which {where} {set_by}" if following is not None else f"given up {set_by}"
-        case "withdrawn" | "":
-            return f"which was given up: {attempt.cause}" if attempt.cause else "which waits no more"
-        case _:
-            return f"which {where} {_condition(attempt)}".rstrip()
+    if attempt.outcome == BOUND or following is None:
+        where = f"got another device of {attempt.node}" if attempt.outcome == BOUND else "was given up"
+        where = f"went to {attempt.node}" if attempt.outcome == BOUND and attempt.node != device.node else where
+    else:
+        where = f"went to {following.node}" if following.node != device.node else f"was allocated on {device.node} anew"
+    why = f"after {attempt.reason}" if attempt.reason else _condition(attempt)
+    return f"which {where} {why}".rstrip()
 
 
 def _condition(attempt: Attempt) -> str:

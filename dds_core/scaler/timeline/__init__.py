@@ -63,7 +63,7 @@ class Acts:
                 old = before.size if isinstance(before, AttachRequest) else None
                 return after.size != old and not self._ours(after.name, "size", str(after.size))
             case Claim():
-                return any(not self._ours(after.uid, "condition", name) for name in _set_anew(before, after))
+                return any(not self._ours(after.uid, "condition", name) for name in set_anew(before, after))
             case FabricResource():
                 marked = before.marked if isinstance(before, FabricResource) else False
                 return after.marked != marked and not self._ours(after.uid, "mark", str(after.marked))
@@ -75,7 +75,7 @@ class Acts:
         return (what, value) in self._wanted.get(of, ())
 
 
-def _set_anew(before: object, after: Claim) -> set[str]:
+def set_anew(before: object, after: Claim) -> set[str]:
     """The conditions of a scaler that have become True."""
     old = before.conditions if isinstance(before, Claim) else ()
     was = {(c.driver, c.pool, c.device, c.share, c.type) for c in old if c.status == "True"}
