@@ -13,7 +13,8 @@ from tests.support.commands import PROGRAM, REPOSITORY, environment
 
 LEFT_OUT = ("dds lab up first_attach", "dds lab check first_attach")
 """What lasts until Ctrl-C (the getting-started page has it, and is typed too), and what takes minutes."""
-FEWER = {"whatif": ["--seeds", "2"], "plan": ["--seeds", "2"]}
+FEWER = {"whatif": "2", "plan": "1"}
+"""Seeds of what simulates, so that it does not take long; each is tried by itself."""
 
 
 def lines(folder: Path, *parts: str) -> list[list[str]]:
@@ -24,13 +25,28 @@ def lines(folder: Path, *parts: str) -> list[list[str]]:
     return [words for words in typed(page) if words[0] == "dds" and shlex.join(words) not in LEFT_OUT]
 
 
-@pytest.mark.parametrize(("parts", "least"), [(("2", "3"), 6), (("4",), 4)], ids=["recordings and logs", "the lab"])
-@pytest.mark.timeout(240)
-def test_each_command_answers(parts: tuple[str, ...], least: int, tmp_path: Path) -> None:
+def answers(words: list[str], folder: Path) -> None:
+    line = [str(PROGRAM), *words[1:]]
+    done = subprocess.run(line, capture_output=True, text=True, env=environment(), cwd=folder, check=False)
+    assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr}"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
     (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
-    commands = lines(tmp_path, *parts)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("parts", "least"), [(("2", "3"), 6), (("4",), 2)], ids=["recordings and logs", "the lab"])
+def test_each_command_answers(parts: tuple[str, ...], least: int, checkout: Path) -> None:
+    commands = [words for words in lines(checkout, *parts) if words[1] not in FEWER]
     assert len(commands) >= least
     for words in commands:
-        line = [str(PROGRAM), *words[1:], *FEWER.get(words[1], ())]
-        done = subprocess.run(line, capture_output=True, text=True, env=environment(), cwd=tmp_path, check=False)
-        assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr}"
+        answers(words, checkout)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", FEWER)
+def test_what_simulates_answers(name: str, checkout: Path) -> None:
+    (words,) = [one for one in lines(checkout, "4") if one[1] == name]
+    answers([*words, "--seeds", FEWER[name]], checkout)
