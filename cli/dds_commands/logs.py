@@ -192,6 +192,8 @@ def log_verify(
         log = _log(opened, sources, url, name)
         head = log.source.head() if isinstance(log.source, SqlLog) else None
         rows = log.source.read(log.after, head.position if head is not None else None)
+        if isinstance(log.source, SqlLog):
+            log.source.check_end()
         anchors = _anchors(opened, anchor_file)
         return verify_rows(rows, log.length, log.label, form, anchors, log.component, head, strict=strict)
 
@@ -277,7 +279,8 @@ def _known_type(text: str) -> str:
     known = {one.lower(): one for one in (*TYPES, LOG_OPENED)}
     if text.lower() not in known:
         near = difflib.get_close_matches(text.lower(), known, n=3, cutoff=0.4)
-        fix = f"did you mean {' or '.join(known[one] for one in near)}?" if near else "docs/events.md has all of them"
+        every = f"give one of {', '.join(sorted(known.values()))}"
+        fix = f"did you mean {' or '.join(known[one] for one in near)}?" if near else every
         raise InputError(f"{text!r} is no type of event", fix=fix)
     return known[text.lower()]
 

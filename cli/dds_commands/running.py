@@ -123,7 +123,7 @@ class Commands(click.Group):
             sys.exit(INPUT)
         except click.UsageError as error:
             named = error.ctx.command_path if error.ctx is not None else "dds"
-            sys.exit(_said(f"{error.format_message()} (see {named} --help)", INPUT))
+            sys.exit(_said(f"{error.format_message()}{_known_commands(error)} (see {named} --help)", INPUT))
         except click.ClickException as error:
             sys.exit(_said(error.format_message(), INPUT))
         except click.Abort:
@@ -148,6 +148,14 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise _ReaderGone from None
+
+
+def _known_commands(error: click.UsageError) -> str:
+    """After an unknown command: those that there are."""
+    if not isinstance(error, click.exceptions.NoSuchCommand) or error.ctx is None:
+        return ""
+    group = error.ctx.command
+    return f" Commands: {', '.join(group.list_commands(error.ctx))}." if isinstance(group, click.Group) else ""
 
 
 class _ReaderGone(Exception):

@@ -29,6 +29,7 @@ from dds_core.log.chain import (
     to_look_up,
     truncated,
     with_epoch,
+    wrong_head,
 )
 from dds_core.log.envelope import ENVELOPE_FIELDS, LEAN_FIELDS, LOG_OPENED, Envelope, Group, Head, LeanEvent
 from dds_core.log.interface import BATCH, EventLog
@@ -129,6 +130,10 @@ def _query(
     conditions += ["position > ?", f"{key} > ?"]
     query = f"SELECT {quoted(columns)} FROM {events.name} WHERE {' AND '.join(conditions)} ORDER BY {key} LIMIT ?"
     return query, tuple(fixed)
+
+
+_BEHIND = 1_000_000
+"""Positions behind the head in which rows are looked for."""
 
 
 # -- the log -------------------------------------------------------------------------------------------------------------
@@ -259,6 +264,17 @@ class SqlLog:
     ) -> Iterator[LeanEvent]:
         pages = read_pages(self._engine, self._name, LEAN_FIELDS, after, until, stream, types, batch)
         return (LeanEvent(*row) for page in pages for row in page)
+
+    def check_end(self) -> None:
+        """Raise `WrongHead` if rows lie behind the head: one that was set back hides them from every reader."""
+        where = where_of(self._engine)
+        with reading(self._engine) as connection:
+            head = head_of(connection, self._name, where)
+            query, fixed = _query(self._name, ("position",), "position", head.position + _BEHIND, None, None)
+            behind = statements_for(self._engine).page(connection, query, (*fixed, head.position, head.position, 1))
+            # Read once more, because an append may have come in between.
+            if behind and head_of(connection, self._name, where).position < behind[0][0]:
+                raise wrong_head(self._name, f"it ends at position {head.position}, but events follow")
 
     def holding(self, data: bytes, types: Collection[str], stream: str | None = None) -> list[LeanEvent]:
         """The events of these types whose data contain these bytes: those of a stream, or the first events of all streams,
