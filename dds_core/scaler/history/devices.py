@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dds_core.scaler.blame import Coming
 from dds_core.scaler.spending import STATES, USED, state_of
 
 
@@ -23,8 +24,9 @@ class DeviceSpan(NamedTuple):
 
 @dataclass(slots=True)
 class DeviceHistory:
-    """One resource, by uid. `uuid` is kept when the resource loses it during a detach. `named`: when the fabric named it, 0
-    before. `fabric`: that of its node. `gone`: when the resource ended, 0 before."""
+    """One resource, by uid. `uuid` is kept when the resource loses it during a detach. `fabric`: that of its node. Instants, 0
+    before: `called`, `named`, `sought`, `listed` and `ready` as in `blame.Coming`; `look`: when the operator last looked at it,
+    as far as is known; `gone`: when the resource ended."""
 
     uid: str
     first: int
@@ -33,7 +35,12 @@ class DeviceHistory:
     node: str = ""
     model: str = ""
     fabric: str = ""
+    called: int = 0
     named: int = 0
+    sought: int = 0
+    listed: int = 0
+    ready: int = 0
+    look: int = 0
     gone: int = 0
     spans: list[DeviceSpan] = field(default_factory=list)
     life: str = ""
@@ -44,6 +51,11 @@ class DeviceHistory:
     def name(self) -> str:
         """The UUID, else the name of the resource."""
         return self.uuid or self.resource
+
+    @property
+    def coming(self) -> Coming:
+        """How far it came on its way to its node."""
+        return Coming(self.called, self.named, self.sought, self.listed, self.ready)
 
     @property
     def state(self) -> str:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from dds_core.scaler.history.claims import WHOSE, ClaimHistory
+from dds_core.scaler.blame import WHOSE
+from dds_core.scaler.history.claims import ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.fold import History
 from dds_core.scaler.history.words import advice, summary

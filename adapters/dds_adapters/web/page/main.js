@@ -301,7 +301,7 @@ class Page {
     };
     const named = ["text", "dim", "grid", "group", "selected", "edge", "on-bar", "alert", "attached", "used-fill"].map((name) => [
       name.replace(/-./, (two) => two[1].toUpperCase()), colour(name)]);
-    const stages = [0, 1, 2, 3, 4, 5, 6, 7, 8].map((n) => colour(`stage-${n}`)), states = [0, 1, 2, 3, 4].map((n) => colour(`state-${n}`));
+    const stages = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12].map((n) => colour(`stage-${n}`)), states = [0, 1, 2, 3, 4].map((n) => colour(`state-${n}`));
     return { key, ...Object.fromEntries(named), stages, states, used: states[0], idle: states[1] };
   }
 
