@@ -12,8 +12,8 @@ from dds_commands.parameters import Place, output_options, period, period_of_tim
 from dds_commands.screen import show, show_json, style, width
 from dds_commands.sources import Log, Opened, Source, go_on, history_of
 from dds_core.errors import InputError
+from dds_core.scaler.blame import POOL
 from dds_core.scaler.history import BOUND
-from dds_core.scaler.history.claims import POOL
 from dds_core.scaler.history.incident import Incident
 from dds_core.scaler.unallocated import unallocated
 from dds_core.scaler.waiting import waiting_rows

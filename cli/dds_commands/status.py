@@ -32,6 +32,7 @@ from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import NOT_AS_WRITTEN, pool_of
 from dds_core.publisher.state import PoolState
 from dds_core.replay import fold_log, moments
+from dds_core.scaler import blame
 from dds_core.scaler.component import SCALER
 from dds_core.timeline import Entry, as_data, render_lines
 from dds_core.timeline.instants import rfc3339
@@ -126,7 +127,17 @@ def _numbers(states: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {state}" for state, number in states.items()) or "none"
 
 
-_WAITING = Table(("claim", "state", since(), "node", ("model", field("models", "-")), "why"))
+_WAITING = Table(
+    (
+        "claim",
+        "state",
+        since(),
+        "node",
+        ("model", field("models", "-")),
+        ("whose", lambda row, ages: blame.OWNER[row["stage"]]),
+        "why",
+    )
+)
 
 COMMON = (
     Table(

@@ -17,7 +17,7 @@ from dds_core.log import Head
 from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.state import State
 from dds_core.scaler.unallocated import NAMED, Unallocated, queues, unallocated
-from dds_core.scaler.waiting import stage_of, waiting_rows
+from dds_core.scaler.waiting import return_stage, waiting_rows
 
 # -- the whole status ----------------------------------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ def _fences(state: State) -> list[dict[str, Any]]:
                 "device": (resource.uuid or resource.name) if resource is not None else uid,
                 "node": resource.node if resource is not None else "",
                 "model": resource.model if resource is not None else "",
-                "stage": stage_of(state, uid, fence),
+                "stage": return_stage(state, uid, fence),
                 "since": fence.since,
             }
         )

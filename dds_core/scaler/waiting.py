@@ -1,20 +1,21 @@
-"""What waits, and for what, in sentences: claims without their devices, and devices on their way back to the pool. The reasons
-come from the same functions that the rules use."""
+"""What waits, and for what, in sentences: claims without their devices, and devices on their way back to the pool. Whose time it
+is says `dds_core.scaler.blame`; the reasons come from the same functions that the rules use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dds_core.lifecycle import ATTACHED, WAITING
-from dds_core.model import Claim, FabricResource, Model, request_name
+from dds_core.lifecycle import ATTACHED, ATTACHING, PENDING, WAITING
+from dds_core.model import NO_NODE_FITS, Claim, FabricResource, Model, request_name
+from dds_core.scaler.blame import TAKEN, Coming, Wait, stage_of
 from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.model import ClaimLife, Cooling, Fence
 from dds_core.scaler.operator import TWO_CHECKS
 from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because, unseen_because
 from dds_core.scaler.rules.devices import looked_at
-from dds_core.scaler.rules.handover import group_of
+from dds_core.scaler.rules.handover import group_of, is_signalled
 from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.orders import (
     cell_of,
@@ -29,7 +30,8 @@ from dds_core.timeline.instants import rfc3339
 
 
 class WaitingRow(NamedTuple):
-    """A claim that is allocated and not in use yet; `since` is the start of its attempt in microseconds."""
+    """A claim that is allocated and not in use yet; `since` is the start of its attempt in microseconds, `stage` one of
+    `blame.STAGES`."""
 
     claim: str
     uid: str
@@ -37,6 +39,7 @@ class WaitingRow(NamedTuple):
     since: int
     node: str
     models: tuple[str, ...]
+    stage: str
     why: str
 
 
@@ -48,13 +51,70 @@ def waiting_rows(state: State) -> list[WaitingRow]:
         if life.state in WAITING:
             models = tuple(dict.fromkeys(model.model for _, _, model in state.inventory.pool_results(life.allocation)))
             name = f"{life.namespace}/{life.name}"
+            stage = stage_of(_wait(state, life, uid, assignments.get(uid)))
             why = _why(state, life, uid, assignments.get(uid))
-            rows.append(WaitingRow(name, uid, life.state, life.began, life.node, models, why))
+            taker = _taker(state, life, uid) if stage == TAKEN else ""
+            why = f"{taker} has taken the device that came for it; {why}" if taker else why
+            rows.append(WaitingRow(name, uid, life.state, life.began, life.node, models, stage, why))
     return sorted(rows, key=lambda row: (row.since, row.claim, row.uid))
 
 
 def _nodes(state: State) -> set[str]:
     return {life.node for life in state.lifecycle.lives.rows.values() if life.node and life.state in WAITING}
+
+
+def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None) -> Wait:
+    """The claim as `blame` sees it."""
+    claim = state.demand.claims.get(uid)
+    pods = state.demand.pods_of(claim) if claim is not None else []
+    wait = Wait(
+        life.state,
+        allocated=claim is not None and claim.allocation is not None,
+        pooled=claim is not None and state.inventory.waits_for_devices(claim),
+        unschedulable=any(pod.pending and pod.waiting == NO_NODE_FITS for pod in pods),
+        failing=uid in state.failing.failures,
+        observes=not state.live,
+        exchanging=uid in state.hand_over.exchanges and state.hand_over.exchanges.rows[uid].stage != "left",
+        signalled=claim is not None and is_signalled(state, claim),
+        turn=any(_lacks(state, other) for pod in pods for other in state.demand.claims_of(pod) if other.uid != uid),
+        taken=life.robbed if life.state != ATTACHED else bool(_taker(state, life, uid)),
+    )
+    if assignment is None:
+        return wait
+    making = any(is_making(state, cell_of(state, life.node, state.settings.models[one])) for one in assignment.missing)
+    coming = [_coming(state, one) for _, one in (*assignment.attaching, *assignment.erring)]
+    lacks = len(assignment.missing) + len(assignment.ordered) + len(assignment.sharing)
+    ordered = bool(assignment.ordered and not assignment.missing) or making
+    return wait._replace(ordered=ordered, needs=len(coming) + lacks, coming=coming)
+
+
+def _lacks(state: State, claim: Claim) -> bool:
+    life = state.lifecycle.lives.get(claim.uid)
+    return life is not None and life.state in (PENDING, ATTACHING)
+
+
+def _coming(state: State, uid: str) -> Coming:
+    """How far a device is; the instants are told only as come or not."""
+    resource, look = state.fleet.resources.rows[uid], state.health.looks.get(uid)
+    listing = state.health.listings.get(state.place_listed(resource))
+    listed = bool(resource.uuid) and state.is_listed(resource)
+    sought = listed or (listing is not None and bool(listing.starting) and look is not None and bool(look.named))
+    steps = (bool(resource.state), bool(resource.uuid), sought, listed, state.is_arrived(resource))
+    return Coming(*map(int, steps))
+
+
+def _taker(state: State, life: ClaimLife, uid: str) -> str:
+    """The claim that has taken a device of those that came for this one, the last that did."""
+    mine = {promise.identity for promise in life.promises}
+    found = []
+    for one in state.fleet.resources_at[life.node]:
+        device, resource = state.lifecycle.devices.get(one), state.fleet.resources.rows[one]
+        if device is None or device.key is None or uid in state.demand.having[device.key]:
+            continue
+        if resource.uuid in mine or (life.robbed and life.state != ATTACHED and device.since >= life.began):
+            claims = (state.demand.claims.get(other) for other in state.demand.having[device.key])
+            found += [(device.since, f"{claim.namespace}/{claim.name}") for claim in claims if claim is not None]
+    return max(found)[1] if found else ""
 
 
 def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None) -> str:
@@ -185,7 +245,7 @@ def _request(state: State, node: str, model: Model) -> str:
     return cell.own.name if cell.own is not None else request_name(node, cell.type, model.model)
 
 
-def stage_of(state: State, uid: str, fence: Fence) -> str:
+def return_stage(state: State, uid: str, fence: Fence) -> str:
     """How far the return of the device has come, and which claims look at it."""
     if fence.ordered:
         stage = "detach ordered"

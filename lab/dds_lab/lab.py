@@ -226,6 +226,10 @@ class Lab:
         """Seconds since the newest pod of a plugin on a node was created; infinite without plugins."""
         return min((actor.plugin_age(node) for actor in self._vendors()), default=float("inf"))
 
+    def plugin_starts(self, node: str) -> bool:
+        """Whether a plugin on a node is starting, and has still to read which devices are there."""
+        return any(actor.is_starting(node) for actor in self._vendors())
+
     def plugin_restarts(self) -> Counter[str]:
         """How often plugins were restarted, by node, since their drivers were started."""
         return sum((actor.restarts for actor in self._vendors()), Counter())

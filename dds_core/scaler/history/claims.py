@@ -1,9 +1,8 @@
-"""The history of one claim: its attempts, and its waits cut into stages, each with the component that the time was spent on.
+"""The history of one claim: its attempts, and its waits cut into the stages of `dds_core.scaler.blame`.
 
 A wait begins with a pod that refers to the claim, or with an allocation if no pod was seen before. It ends when the pod is bound
-or no pod waits any more. Within an attempt, the fabric's time is from the operator's resource to the UUID of its device, and the
-driver's from the UUID to the ready device; of several devices the last counts. While the attempt goes on, the resources that may
-be for the claim are counted; once its devices are known, only these.
+or no pod waits any more. While an attempt goes on, the resources that may be for the claim are counted; once its devices are
+known, only these.
 """
 
 from __future__ import annotations
@@ -13,37 +12,26 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dds_core import lifecycle
-from dds_core.lifecycle import PENDING, WAITING
+from dds_core.lifecycle import WAITING
 from dds_core.model import FINISHED, Pod
+from dds_core.scaler.blame import (
+    OBSERVE,
+    ORDER,
+    RETRY,
+    SCHEDULER,
+    STAGES,
+    TAKEN,
+    Coming,
+    at_instant,
+    stage_of_coming,
+)
 from dds_core.scaler.events import ClaimMoved
 from dds_core.scaler.model import ClaimLife
 from dds_core.scaler.timeline.words import CONDITION, Known
 from dds_core.timeline.instants import duration, time_of_day
 from dds_core.timeline.telling import UNCHANGED, Moment
 
-POOL = "pool"
-SCHEDULER = "scheduler"
-RETRY = "retry"
-ORDER = "order"
-FABRIC = "fabric"
-DRIVER = "driver"
-EXCHANGE = "exchange"
-HAND_OVER = "hand-over"
 BOUND = "bound"
-
-WHOSE = {
-    POOL: "the scheduler finds no node for the pod; while it waits, dds claims says for what",
-    SCHEDULER: "the scheduler: choosing, and binding the pod",
-    ORDER: "dds and the operator: until a resource was made for the device",
-    FABRIC: "the fabric: attaching the device",
-    DRIVER: "the vendor's driver: showing the device on its node",
-    EXCHANGE: "dds: giving the device to the claim",
-    HAND_OVER: "dds and the scheduler: handing the device over",
-    RETRY: "after an attempt that failed, until the scheduler tries again",
-}
-"""The stages of a wait, and who spends the time of each."""
-_ATTACHING = (ORDER, FABRIC, DRIVER)
-
 
 ENDED = "ended"
 OUTCOMES = (BOUND, "waiting", "failed", "withdrawn", "unused", ENDED)
@@ -51,12 +39,14 @@ OUTCOMES = (BOUND, "waiting", "failed", "withdrawn", "unused", ENDED)
 
 
 class Span(NamedTuple):
-    """A stage of a wait, or `BOUND`, from an instant to another, 0 while it goes on (microseconds)."""
+    """A stage of a wait, or `BOUND`, from an instant to another, 0 while it goes on (microseconds). `by`: the claim that has
+    taken its device."""
 
     stage: str
     since: int
     until: int
     node: str = ""
+    by: str = ""
 
     def length(self, now: int) -> int:
         """Microseconds; until `now` while it goes on."""
@@ -92,17 +82,11 @@ class Attempt:
         return f"{self.reason}: {self.told}" if self.reason and self.reason not in self.cause else self.told
 
 
-class Coming(NamedTuple):
-    """A resource: when it was made, and when the fabric named its device (0: not yet)."""
-
-    made: int
-    named: int
-
-
 @dataclass(slots=True)
 class ClaimHistory:
     """One claim, by uid. `pods`: all that referred to it, in order. `spans`: contiguous within a wait. `gone`: when it was
-    deleted, 0 before. `early`: it existed when the log begins; `earlier`: microseconds that it had waited by then, at least."""
+    deleted, 0 before. `early`: it existed when the log begins; `earlier`: microseconds that it had waited by then, at least.
+    `exchanging`: dds exchanges it. `taken`: the claim that took a device that came for it, and when, until another is ready."""
 
     uid: str
     name: str
@@ -120,6 +104,8 @@ class ClaimHistory:
     """Reason and message of the decision to fail the present attempt."""
     by: str = ""
     """Who has set a condition of a scaler in the present attempt; "" for nobody."""
+    exchanging: bool = False
+    taken: tuple[str, int] = ("", 0)
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
@@ -181,7 +167,7 @@ class ClaimHistory:
 
     def stages(self, now: int) -> dict[str, int]:
         """Microseconds of each stage that took any, in the order of a wait."""
-        found = dict.fromkeys(WHOSE, 0)
+        found = dict.fromkeys(STAGES, 0)
         for span in self.spans:
             if span.stage != BOUND:
                 found[span.stage] += span.length(now)
@@ -194,8 +180,9 @@ class ClaimHistory:
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
-    def begin(self, life: ClaimLife, models: tuple[str, ...], failing: tuple[str, str]) -> None:
-        """Begin in the middle of a log, when its pods are known: with the present attempt, or the last one."""
+    def begin(self, life: ClaimLife, models: tuple[str, ...], failing: tuple[str, str], stage: str) -> None:
+        """Begin in the middle of a log, when its pods are known: with the present attempt, or the last one. `stage`: the present
+        one of a claim that waits."""
         self.since, self.failing = life.since, failing
         self.attempts.append(
             Attempt(life.cycle, life.attempt, life.began, life.node, models=models, devices=life.devices)
@@ -205,15 +192,13 @@ class ClaimHistory:
                 self._waited_until(life.since, BOUND, life.node)
                 self._end(BOUND, life.since)
             case lifecycle.ATTACHED:
-                self._waited_until(life.since, HAND_OVER if life.handed else SCHEDULER, life.node)
-            case lifecycle.PENDING if life.allocation is None:
-                self._waited_until(self.first, self.stage or SCHEDULER)
+                self._waited_until(life.since, stage, life.node)
             case lifecycle.PENDING | lifecycle.ATTACHING:
-                self._waited_until(self.first, ORDER, life.node)
+                self._waited_until(self.first, stage, life.node if life.allocation is not None else "")
             case lifecycle.FAILED:
                 self._end("failed", life.since, failing[0], failing[1] or "why was told before the log begins")
                 if self.waits:
-                    self._waited_until(life.since, RETRY)
+                    self._waited_until(life.since, stage)
             case _:
                 self._end(ENDED, life.since, "", "it had ended when the log begins")
 
@@ -223,23 +208,31 @@ class ClaimHistory:
         self.enter(stage, at, node)
 
     def enter(self, stage: str, at: int, node: str = "") -> None:
-        """A stage begins; "" for none. Without `node` it is that of the stage before."""
-        former = self.spans[-1].node if self.spans and stage not in (POOL, SCHEDULER, RETRY) else ""
+        """A stage begins; "" for none."""
+        by = self.taken[0] if stage == TAKEN else ""
         if self.spans and not self.spans[-1].until:
             last = self.spans[-1]
-            if last.stage == stage and (not node or last.node == node):
+            if (last.stage, last.node, last.by) == (stage, node, by):
                 return
             if last.since >= at:
                 self.spans.pop()
             else:
                 self.spans[-1] = last._replace(until=at)
         if stage:
-            self.spans.append(Span(stage, at, 0, node or former))
+            self._add(Span(stage, at, 0, node, by))
 
-    def pod_waits(self, at: int, unschedulable: bool) -> None:
-        """A pod that refers to it has no node: it waits, for the pool if the scheduler has found no node."""
-        if self.stage in ("", POOL, SCHEDULER):
-            self.enter(POOL if unschedulable else SCHEDULER, at)
+    def _add(self, span: Span) -> None:
+        """Add a span; one span with the last if that is alike and ends where it begins."""
+        last = self.spans[-1] if self.spans else None
+        if last is not None and (last.stage, last.until, last.node, last.by) == (span.stage, span.since, *span[3:]):
+            self.spans[-1] = last._replace(until=span.until)
+        else:
+            self.spans.append(span)
+
+    def pod_waits(self, at: int) -> None:
+        """A pod that refers to it has no node: it waits."""
+        if not self.stage:
+            self.enter(SCHEDULER, at)
 
     def nobody_waits(self, at: int) -> None:
         """The last pod went. A life that waits ends its wait with its release."""
@@ -252,11 +245,6 @@ class ClaimHistory:
         if not self.state and self.stage != BOUND:
             self.enter(BOUND, at, node)
 
-    def attaching(self, stage: str, at: int) -> None:
-        """How far the devices are that may be for it."""
-        if self.stage in _ATTACHING:
-            self.enter(stage, at)
-
     def moved(self, move: ClaimMoved, at: int, node: str, models: tuple[str, ...], coming: Iterable[Coming]) -> None:
         """A step of its life; `coming`: the resources of the devices that it got."""
         self.state, self.since = move.target, at
@@ -265,15 +253,11 @@ class ClaimHistory:
                 self._allocated(move, at, node, models)
             case "device_ready" | "signalled":
                 self._exactly(at, coming)
-                self._last.devices = move.devices or self._last.devices
-                self.enter(HAND_OVER, at, self._last.node)
+                self._last.devices, self.taken = move.devices or self._last.devices, ("", 0)
             case "failed":
                 reason, words = self.failing
                 self._end("failed", at, reason, words or move.cause, self.by)
                 self.enter(RETRY, at)
-            case "cleared":
-                if move.target == PENDING:
-                    self.enter(SCHEDULER, at)
             case "pod_bound":
                 self._exactly(at, coming)
                 self._end(BOUND, at)
@@ -283,10 +267,11 @@ class ClaimHistory:
                 self._end("withdrawn", at, "", move.cause)
                 self.enter("", at)
 
-    def exchanging(self, at: int) -> None:
-        """An exchange by dds has begun."""
-        if self.stage == HAND_OVER:
-            self.enter(EXCHANGE, at)
+    def exchange_begins(self, at: int, coming: Iterable[Coming]) -> None:
+        """An exchange by dds begins, with these devices."""
+        if self.taken[0]:
+            self._exactly(at, coming)
+        self.exchanging, self.taken = True, ("", 0)
 
     def deleted(self, at: int) -> None:
         self.gone = at
@@ -309,12 +294,13 @@ class ClaimHistory:
             self._last.devices = move.devices or self._last.devices
         else:
             self._end("diverted", at, "", move.cause, by) if move.landed else self._end("moved", at, "", move.cause)
+            if self.attempts and self.attempts[-1].cycle != move.cycle:
+                self.taken = ("", 0)
             since = move.began or at
             if not self.spans or self.spans[-1].until:
                 self.enter(SCHEDULER, since)
             self.attempts.append(Attempt(move.cycle, move.attempt, at, node, models=models, devices=move.devices))
         self.failing, self.by = ("", ""), ""
-        self.enter(ORDER if move.trigger == "allocated_pool" else SCHEDULER, at, node)
 
     def _end(self, outcome: str, at: int, reason: str = "", cause: str = "", by: str = "") -> None:
         """End the present attempt."""
@@ -324,18 +310,28 @@ class ClaimHistory:
             last.by = by or last.by
 
     def _exactly(self, at: int, coming: Iterable[Coming]) -> None:
-        """Cut the time since the allocation again, by the devices that it got."""
-        found = list(coming)
-        if self.stage not in _ATTACHING or not found:
-            return
-        begun = max(self.attempts[-1].since, self.first)
-        node = self.spans[-1].node
-        while self.spans and self.spans[-1].since >= begun:
-            self.spans.pop()
-        made = min(max(begun, *(one.made for one in found)), at)
-        named = min(max(made, *(one.named or at for one in found)), at)
-        cuts = ((ORDER, begun, made), (FABRIC, made, named), (DRIVER, named, at))
-        self.spans += [Span(stage, since, until, node) for stage, since, until in cuts if until > since]
+        """Cut the time since the allocation, or since a device was taken from it, again by the devices that it got and that were
+        not ready by then: while it was under way, devices for others may have counted."""
+        begun = max(self._last.since, self.first, self.taken[1])
+        found = [one for one in coming if not 0 < one.ready <= begun]
+        told = list[Span]()
+        while found and self.spans and (self.spans[-1].until or at) > begun:
+            told.append(self.spans.pop())
+        instants = sorted({begun, *(instant for one in found for instant in one if begun < instant < at)})
+        for span in reversed(told):
+            last, since = span.until or at, span.since
+            for until in [*(one for one in instants if since < one < last), *([last] if since < last else [])]:
+                then = [at_instant(one, since) for one in found]
+                stage = stage_of_coming(then)
+                stands = (
+                    since < begun or not stage or (span.stage in _NOT_UNDER_WAY and not all(one.called for one in then))
+                )
+                self._add(span._replace(since=since, until=until) if stands else Span(stage, since, until, span.node))
+                since = until
+
+
+_NOT_UNDER_WAY = (ORDER, OBSERVE, TAKEN)
+"""While the fabric was not asked for one of its devices, these say more than that the operator had not done so."""
 
 
 # -- pods -------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dds_core.scaler.blame import Coming
 from dds_core.scaler.spending import STATES, USED, state_of
 
 
@@ -24,9 +25,10 @@ class DeviceSpan(NamedTuple):
 @dataclass(slots=True)
 class DeviceHistory:
     """One resource, by uid. `uuid` is kept when the resource loses it during a detach. `request`: that it was made for, "" for
-    none. `named`: when the fabric named it, 0 before. `fabric`: that of its node. `gone`: when the resource ended, 0 before.
-    `early`: it existed when the log begins. `meant`: the attempt that it was ordered for, as the claim's uid and the instant of
-    its allocation; ("", 0) for none."""
+    none. `fabric`: that of its node. Instants, 0 before: `called`, `named`, `sought`, `listed` and `ready` as in `blame.Coming`;
+    `look`: when the operator last looked at it, as far as is known; `gone`: when the resource ended. `early`: it existed when the
+    log begins. `meant`: the attempt that it was ordered for, as the claim's uid and the instant of its allocation; ("", 0) for
+    none."""
 
     uid: str
     first: int
@@ -36,7 +38,12 @@ class DeviceHistory:
     node: str = ""
     model: str = ""
     fabric: str = ""
+    called: int = 0
     named: int = 0
+    sought: int = 0
+    listed: int = 0
+    ready: int = 0
+    look: int = 0
     gone: int = 0
     early: bool = False
     meant: tuple[str, int] = ("", 0)
@@ -49,6 +56,11 @@ class DeviceHistory:
     def name(self) -> str:
         """The UUID, else the name of the resource."""
         return self.uuid or self.resource
+
+    @property
+    def coming(self) -> Coming:
+        """How far it came on its way to its node."""
+        return Coming(self.called, self.named, self.sought, self.listed, self.ready)
 
     @property
     def state(self) -> str:

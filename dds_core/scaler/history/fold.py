@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
 from dds_core.events import Decision, Event
-from dds_core.lifecycle import GONE, IDLE, REQUESTED, WAITING
-from dds_core.model import NO_NODE_FITS, Allocation, AttachRequest, Claim, DeviceKey, FabricResource, Pod, Slice
+from dds_core.kit.policy import lower
+from dds_core.lifecycle import ATTACHED, ATTACHING, GONE, IDLE, PENDING, REQUESTED, WAITING
+from dds_core.model import (
+    NO_NODE_FITS,
+    Allocation,
+    AttachRequest,
+    Claim,
+    Config,
+    DeviceKey,
+    FabricResource,
+    Pod,
+    Result,
+    Slice,
+)
 from dds_core.scaler import events as e
-from dds_core.scaler.history.claims import DRIVER, FABRIC, ORDER, ClaimHistory, Coming
+from dds_core.scaler.blame import Wait, stage_of
+from dds_core.scaler.history.claims import Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
+from dds_core.scaler.history.looks import Looks, Turns
 from dds_core.scaler.history.stock import Stock
-from dds_core.scaler.model import ClaimLife, PoolKey, model_of_pool
+from dds_core.scaler.model import ClaimLife, DeviceLife, PoolKey, model_of_pool
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State, load
 from dds_core.scaler.timeline import set_anew
 from dds_core.scaler.timeline.words import DDS, OTHERS, Known
 from dds_core.timeline.telling import Moment
 
-_TOLD = (e.ClaimFailed, e.ExchangeBegun, e.Alerted)
+_TOLD = (e.ClaimFailed, e.ExchangeBegun, e.ExchangeEnded, e.OperatorNudged, e.Alerted)
 IGNORED = frozenset(
     kind.__name__
     for kind in e.EVENTS
@@ -68,6 +82,11 @@ class History:
         self._device_of: dict[DeviceKey, str] = {}
         self._keys_of: dict[str, set[DeviceKey]] = defaultdict(set)
         self._with_uuid: dict[str, str] = {}
+        self._requests_at: dict[str, set[str]] = defaultdict(set)
+        self._ready_for: dict[str, str] = {}
+        self._looks = Looks(self.devices, self._resources_at, self._with_uuid, self._known)
+        self._turns = Turns(self.devices)
+        self._touched: dict[str, None] = {}
 
     def read(self, told: Iterable[Moment]) -> History:
         """Take in these moments; returns itself."""
@@ -87,6 +106,9 @@ class History:
             self._fact(fact, at)
         for event in moment.caused:
             self._event(event, at)
+        for uid in self._touched:
+            self._stage(uid, at)
+        self._touched.clear()
 
     @property
     def hands_over(self) -> bool:
@@ -125,8 +147,7 @@ class History:
         for device in self.devices.values():
             device.cut(before)
         for uid in claims:
-            history = self.claims.pop(uid)
-            for attempt in history.attempts:
+            for attempt in self.claims.pop(uid).attempts:
                 self._waiting_at[attempt.node].discard(uid)
         for uid in devices:
             gone = self.devices.pop(uid)
@@ -153,6 +174,8 @@ class History:
             case e.Synced():
                 self.synced = True
                 self.stale.clear()
+            case e.PolicyChanged():
+                self._touched |= dict.fromkeys(uid for uids in self._waiting_at.values() for uid in uids)
         match now if now is not None else before:
             case Claim() as claim:
                 self._claim(before, claim if now is not None else None, at)
@@ -160,10 +183,18 @@ class History:
                 self._pod(before, pod, at, gone=now is None)
             case FabricResource() as resource:
                 self._resource(resource, at)
-            case Slice():
+            case Slice() as listed:
                 self.stock.listed(before, now, at)
+                if listed.node:
+                    self._looks.listed(listed, at, gone=now is None)
+                    self._progress(listed.node)
             case AttachRequest() as request:
                 self._request(before, request, gone=now is None)
+                here = self._requests_at[request.node]
+                (here.add if now is not None else here.discard)(request.uid)
+                self._progress(request.node)
+            case Config():
+                self._touched |= dict.fromkeys(uid for uids in self._waiting_at.values() for uid in uids)
 
     def _claim(self, before: Claim | None, claim: Claim | None, at: int) -> None:
         seen = claim if claim is not None else before
@@ -185,6 +216,7 @@ class History:
                 self._refers(history, self._known.objects.get(pod), came)
         if claim is not None and claim.conditions and not history.by and set_anew(before, claim):
             history.by = OTHERS
+        self._touched[seen.uid] = None
         self._held(seen.uid, before, claim, at)
 
     def _held(self, uid: str, before: Claim | None, claim: Claim | None, at: int) -> None:
@@ -227,6 +259,7 @@ class History:
                     history.nobody_waits(at)
             elif history is not None:
                 self._refers(history, pod, at if f"{pod.namespace}/{pod.name}" in history.pods else came)
+                self._touched[history.uid] = None
 
     def _waits(self, uid: str) -> bool:
         pod = self._known.objects.get(uid)
@@ -239,7 +272,7 @@ class History:
             if name not in history.pods:
                 history.pods.append(name)
             if pod.pending:
-                history.pod_waits(at, pod.waiting == NO_NODE_FITS)
+                history.pod_waits(at)
             elif pod.node:
                 history.pod_runs(at, pod.node)
 
@@ -252,12 +285,15 @@ class History:
         device.resource, device.node, device.model = resource.name, resource.node, resource.model
         device.fabric = self._known.fabric_of(resource.node) or device.fabric
         if resource.uuid:
-            device.uuid, device.named = resource.uuid, device.named or at
+            device.uuid = resource.uuid
             self._with_uuid[resource.uuid] = resource.uid
+            if not device.named:
+                self._looks.named(device, at)
         self._resources_at[resource.node].add(resource.uid)
+        self._turns.seen(resource, device, at)
         device.error = resource.error
         device.changed(at)
-        self._progress(resource.node, at)
+        self._progress(resource.node)
 
     def _meant(self, resource: FabricResource) -> tuple[str, int]:
         """The attempt that the resource was ordered for. It may be seen before its request has grown."""
@@ -299,23 +335,88 @@ class History:
             lacking = attempt.models.count(model) - meant[uid, attempt.since]
             yield from [(uid, attempt.since)] * lacking
 
-    def _progress(self, node: str, at: int) -> None:
-        """Update how far the devices are for which claims wait on the node."""
-        for uid in self._waiting_at.get(node, ()):
-            history = self.claims[uid]
-            models = history.attempts[-1].models if history.attempts else ()
-            if models:
-                history.attaching(self._stage(node, models, history.attempts[-1].since), at)
+    def _progress(self, node: str) -> None:
+        """What happens on the node may concern the claims that wait there."""
+        self._touched |= dict.fromkeys(self._waiting_at.get(node, ()))
 
-    def _stage(self, node: str, models: tuple[str, ...], since: int) -> str:
-        """By what came, or was still to come, since the allocation: a device that idled before is for another claim, or unfit."""
-        found = [self.devices[uid] for uid in self._resources_at[node]]
-        coming = [one for one in found if one.model in models and one.life in (REQUESTED, IDLE)]
-        coming = [one for one in coming if one.first >= since or not one.named or one.named >= since]
-        coming.sort(key=lambda one: (one.first, one.uid))
-        if len(coming) < len(models):
-            return ORDER
-        return DRIVER if all(one.named for one in coming[: len(models)]) else FABRIC
+    # -- stages --------------------------------------------------------------------------------------------------------
+
+    def _stage(self, uid: str, at: int) -> None:
+        """Begin the claim's present stage, if it waits and that is another one."""
+        history = self.claims.get(uid)
+        if history is not None and (history.waits or history.state in WAITING):
+            wait = self._wait(history)
+            on_node = wait.allocated and history.attempts and history.state in WAITING
+            history.enter(stage_of(wait), at, history.attempts[-1].node if on_node else "")
+
+    def _wait(self, history: ClaimHistory) -> Wait:
+        claim, state = self._known.claim(history.uid), history.state
+        allocation = claim.allocation if claim is not None else None
+        results = self._pool_results(allocation)
+        pods = list(self._pods(history))
+        observes = lower(self.policy.mode, self._known.config.mode) == "observe"
+        wait = Wait(
+            state,
+            allocated=allocation is not None,
+            pooled=claim is not None and claim.waits_for([one for one, _ in results]),
+            unschedulable=any(pod.pending and pod.waiting == NO_NODE_FITS for pod in pods),
+            failing=bool(history.failing[0]) and state in WAITING and not observes,
+            observes=observes,
+            exchanging=history.exchanging,
+            taken=bool(history.taken[0]),
+        )
+        if claim is None or not history.attempts or not wait.pooled:
+            return wait
+        if state == ATTACHED:
+            true = {one[:3] for one in claim.true_conditions}
+            signalled = any(one.key in true for one, _ in results)
+            wait = wait._replace(signalled=signalled, turn=any(self._lacks(history, pod) for pod in pods))
+            if not wait.taken:
+                return wait
+        needed = Counter(
+            model for _, model in {one.key: (one, model) for one, model in results if not one.admin}.values()
+        )
+        node, since = history.attempts[-1].node, history.attempts[-1].since
+        if state == PENDING:
+            return wait._replace(ordered=any(self._is_making(node, model) for model in needed))
+        coming = self._coming(history.uid, node, needed, since)
+        return wait._replace(ordered=True, needs=needed.total(), coming=[one.coming for one in coming])
+
+    def _pods(self, history: ClaimHistory) -> Iterator[Pod]:
+        """The pods that refer to the claim."""
+        namespace, _, name = history.name.rpartition("/")
+        for uid in self._pods_of.get((namespace, name), ()):
+            pod = self._known.objects.get(uid)
+            if isinstance(pod, Pod):
+                yield pod
+
+    def _lacks(self, history: ClaimHistory, pod: Pod) -> bool:
+        """Whether another claim of the pod waits for its devices."""
+        others = (self._uid_of.get((pod.namespace, name), "") for name in pod.claims)
+        return any(uid != history.uid and self._state(uid) in (PENDING, ATTACHING) for uid in others)
+
+    def _state(self, uid: str) -> str:
+        history = self.claims.get(uid)
+        return history.state if history is not None else ""
+
+    def _is_making(self, node: str, model: str) -> bool:
+        """Whether a request asks for more than the operator has made resources for."""
+        for uid in self._requests_at.get(node, ()):
+            request = self._known.objects.get(uid)
+            if isinstance(request, AttachRequest) and request.model == model and not request.deleting:
+                here = (self._known.resource(one) for one in self._resources_at[node])
+                if request.size > sum(one is not None and one.request == request.name for one in here):
+                    return True
+        return False
+
+    def _coming(self, uid: str, node: str, needed: Mapping[str, int], since: int) -> list[DeviceHistory]:
+        """What came, or was still to come, since the allocation: a device that idled before is for another claim, or unfit. What
+        was made before it is more likely for a claim that waited then."""
+        found = [self.devices[one] for one in self._resources_at[node]]
+        found = [one for one in found if one.life in (REQUESTED, IDLE) and self._ready_for.get(one.uid, uid) == uid]
+        found = [one for one in found if one.first >= since or not one.named or one.named >= since]
+        found.sort(key=lambda one: (one.first < since, one.first, one.uid))
+        return [one for model, most in needed.items() for one in [two for two in found if two.model == model][:most]]
 
     # -- decisions and lives -------------------------------------------------------------------------------------------
 
@@ -333,10 +434,19 @@ class History:
                 history = self.claims.get(event.claim)
                 if history is not None:
                     history.failing = (event.reason, event.message)
-            case e.ExchangeBegun():
-                for uid in event.for_claims():
-                    if event.mode != "observe" and uid in self.claims:
-                        self.claims[uid].exchanging(at)
+            case e.ExchangeBegun() if event.mode != "observe":
+                for swap in event.swaps:
+                    if swap.claim in self.claims:
+                        keys = (one.key for one in swap.results)
+                        devices = (self.devices[uid] for key in keys if (uid := self._device_of.get(key)) is not None)
+                        self.claims[swap.claim].exchange_begins(at, [one.coming for one in devices])
+                        self._touched[swap.claim] = None
+            case e.ExchangeEnded() if event.claim in self.claims:
+                self.claims[event.claim].exchanging = False
+                self._touched[event.claim] = None
+            case e.OperatorNudged() if event.mode != "observe":
+                self._looks.looked(event.resource, at)
+                self._progress(event.node)
             case e.Alerted() if not event.reissued:
                 self.alerts.append(Alert(at, self._known.called(event.of), event.reason, event.text))
 
@@ -346,27 +456,57 @@ class History:
             return
         claim = self._known.claim(move.claim)
         allocation = claim.allocation if claim is not None else None
-        coming = [Coming(d.first, d.named) for uid in move.devices if (d := self.devices.get(uid)) is not None]
+        coming = [device.coming for uid in move.devices if (device := self.devices.get(uid)) is not None]
         node = allocation.node if allocation is not None else ""
         if history.attempts:
             self._waiting_at[history.attempts[-1].node].discard(move.claim)
+        if move.trigger in _ENDS_EXCHANGE:
+            history.exchanging = False
+            for uid in history.attempts[-1].devices if history.attempts else ():
+                if self._ready_for.get(uid) == move.claim:
+                    del self._ready_for[uid]
         history.moved(move, at, node, self._models(allocation), coming)
+        if move.target == ATTACHED:
+            self._ready_for |= dict.fromkeys(move.devices, move.claim)
         if history.attempts and move.target in WAITING:
             self._waiting_at[history.attempts[-1].node].add(move.claim)
-            self._progress(history.attempts[-1].node, at)
+        if history.attempts:
+            self._progress(history.attempts[-1].node)
+        self._touched[move.claim] = None
 
     def _device_moved(self, move: e.DeviceMoved, at: int) -> None:
         device = self.devices.get(move.resource)
         if device is None:
             return
-        device.life = move.target
         if move.key is not None:
             self._faces(move.resource, move.key)
+        if move.trigger == "taken":
+            self._taken(device, at)
+        device.life = move.target
+        if move.trigger in ("online", "taken"):
+            device.ready = device.ready or at
         if move.target == GONE:
             device.gone = at
             self._resources_at[device.node].discard(move.resource)
+            self._turns.gone(device, at)
+            self._ready_for.pop(move.resource, None)
         self._look(move.resource, at)
-        self._progress(device.node, at)
+        self._progress(device.node)
+
+    def _taken(self, device: DeviceHistory, at: int) -> None:
+        """A claim has the device: another one, for which it came, has lost it."""
+        takers = {claim for key in self._keys_of[device.uid] for claim in self._holders.get(key, ())}
+        taker = next((self.claims[uid].name for uid in sorted(takers) if uid in self.claims), "")
+        for uid in self._waiting_at.get(device.node, set()) - takers if taker else ():
+            history = self.claims[uid]
+            last = history.attempts[-1]
+            if history.state == ATTACHED:
+                lost = self._ready_for.get(device.uid) == uid
+            else:
+                needed = Counter(last.models)
+                lost = device in self._coming(uid, device.node, needed, last.since)
+            if lost:
+                history.taken = (taker, at)
 
     def _look(self, uid: str, at: int) -> None:
         """Update which claims hold the device."""
@@ -384,11 +524,9 @@ class History:
         for uid, device in state.lifecycle.devices.rows.items():
             resource = state.fleet.resources.get(uid)
             if resource is not None:
-                named = device.since if device.state != REQUESTED else 0
-                self.devices[uid] = DeviceHistory(uid, device.since, named=named, life=device.state, early=True)
-                self._resource(resource, at)
-                if device.key is not None:
-                    self._faces(uid, device.key)
+                self._resource_there(resource, device, state, at)
+        for request in state.fleet.requests.rows.values():
+            self._requests_at[request.node].add(request.uid)
         for row in state.inventory.slices.rows.values():
             self.stock.listed(None, row, at)
         for claim in state.demand.claims.rows.values():
@@ -403,21 +541,48 @@ class History:
             if life is not None:
                 self._goes_on(history, life, state)
 
+    def _resource_there(self, resource: FabricResource, life: DeviceLife, state: State, at: int) -> None:
+        uid, look = resource.uid, state.health.looks.get(resource.uid)
+        device = self.devices[uid] = DeviceHistory(uid, life.since, life=life.state, early=True)
+        device.called = life.since if resource.state else 0
+        device.named = (look.named if look is not None else 0) or (life.since if life.state != REQUESTED else 0)
+        device.look = max(device.named, look.last if look is not None else 0)
+        device.listed = at if state.is_listed(resource) else 0
+        device.ready = life.since if life.state != REQUESTED else 0
+        self._resource(resource, at)
+        listing = state.health.listings.get(state.place_listed(resource))
+        if listing is not None:
+            self._looks.goes_on(device, listing)
+        if life.key is not None:
+            self._faces(uid, life.key)
+
     def _goes_on(self, history: ClaimHistory, life: ClaimLife, state: State) -> None:
         failure = state.failing.failures.get(history.uid)
         failing = (failure.reason, failure.message) if failure is not None else ("", "")
-        history.begin(life, self._models(life.allocation), failing)
-        exchange = state.hand_over.exchanges.get(history.uid)
-        if exchange is not None:
-            history.exchanging(max(exchange.since, life.since))
+        history.exchanging = history.uid in state.hand_over.exchanges
+        history.taken = ("another claim" if life.robbed else "", 0)
+        history.failing = failing
+        if life.state == ATTACHED:
+            self._ready_for |= dict.fromkeys(life.devices, history.uid)
+        models = self._models(life.allocation)
+        history.attempts.append(Attempt(life.cycle, life.attempt, life.began, life.node, models=models))
+        stage = stage_of(self._wait(history))
+        history.attempts.clear()
+        history.begin(life, models, failing, stage)
         if life.state in WAITING:
             self._waiting_at[life.node].add(history.uid)
-            self._progress(life.node, history.first)
 
     def _models(self, allocation: Allocation | None) -> tuple[str, ...]:
         """The models of an allocation's devices from a pool."""
+        return tuple(model for _, model in self._pool_results(allocation))
+
+    def _pool_results(self, allocation: Allocation | None) -> list[tuple[Result, str]]:
+        """The results on devices from a pool, each with its model."""
         results = allocation.results if allocation is not None else ()
-        return tuple(m for result in results if result.binding and (m := self._known.model_of(result)))
+        return [(one, model) for one in results if one.binding and (model := self._known.model_of(one))]
+
+
+_ENDS_EXCHANGE = ("allocated_pool", "allocated_local", "pod_bound", "released", "failed")
 
 
 def _keys(claim: Claim | None) -> set[DeviceKey]:

@@ -7,7 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dds_core.scaler.history.claims import DRIVER, EXCHANGE, FABRIC, HAND_OVER, ORDER, POOL, WHOSE, ClaimHistory
+from dds_core.scaler import blame
+from dds_core.scaler.blame import WHOSE
+from dds_core.scaler.history.claims import ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.fold import Alert, History
 from dds_core.scaler.history.verdicts import never_used, verdict
@@ -76,12 +78,15 @@ FIRST: Mapping[str, tuple[str, str]] = {
     "HandOverInVain": ("see why the scheduler left the device: kubectl describe the pod", EVENTS),
     OTHERS: ("find the client that set the condition: two scalers write the claims", _OTHERS),
     OBSERVED: ("see the log of the scaler that set the conditions: dds only observes", _OTHERS),
-    POOL: ("see what the claims wait for: dds claims --state Unallocated", _QUEUE),
-    FABRIC: ("ask the fabric's team, or see the operator's queue", OPERATOR),
-    DRIVER: ("see the vendor's driver and the operator's polls", OPERATOR),
-    ORDER: ("see the operator: it has made no resource", OPERATOR),
-    EXCHANGE: ("see what the exchange waits for: dds timeline of the claim", _LOOK),
-    HAND_OVER: ("see why the scheduler does not take the device: dds timeline of the claim", _LOOK),
+    blame.POOL: ("see what the claims wait for: dds claims --state Unallocated", _QUEUE),
+    blame.FABRIC: ("ask the fabric's team: its attach takes long", OPERATOR),
+    blame.OPERATOR: ("see the operator: its queue, and how often it looks at a device", OPERATOR),
+    blame.DRIVER: ("see the vendor's driver on the node", OPERATOR),
+    blame.ORDER: ("see what keeps dds from ordering: dds timeline of the claim", _LOOK),
+    blame.EXCHANGE: ("see what the exchange waits for: dds timeline of the claim", _LOOK),
+    blame.HAND_OVER: ("see why the scheduler does not take the device: dds timeline of the claim", _LOOK),
+    blame.TAKEN: ("see which claim took the device: dds timeline of the claim", _LOOK),
+    blame.OBSERVE: ("let dds decide (mode attach or detach), or see the other scaler's log", _OTHERS),
     VAIN: ("see who ordered what nobody used: dds devices --never-used", "devices-ordered-in-vain"),
 }
 """By the reason of an alert or a failure, or by the stage of a wait: what to do, and the section of docs/operations.md. The most

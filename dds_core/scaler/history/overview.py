@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from dds_core.scaler.history.claims import WHOSE
+from dds_core.scaler.blame import WHOSE
 from dds_core.scaler.history.fold import History
 from dds_core.scaler.history.incident import LOST, TOLD, Incident
 from dds_core.scaler.spending import USED

@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dds_core.scaler.history.claims import BOUND, WHOSE, Attempt, ClaimHistory
+from dds_core.scaler.blame import WHOSE
+from dds_core.scaler.history.claims import BOUND, Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.fold import Alert, History
 from dds_core.scaler.history.incident import devices_since, ranked

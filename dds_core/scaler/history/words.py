@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from dds_core.scaler.history.claims import BOUND, DRIVER, ENDED, FABRIC, POOL, WHOSE, Attempt, ClaimHistory, Span
+from dds_core.scaler.blame import DRIVER, FABRIC, OPERATOR, POOL, TAKEN, WHOSE
+from dds_core.scaler.history.claims import BOUND, ENDED, Attempt, ClaimHistory, Span
 from dds_core.scaler.history.devices import DeviceHistory, DeviceSpan
 from dds_core.scaler.history.fold import History
 from dds_core.scaler.spending import IDLE, STATES
@@ -128,7 +129,7 @@ def _outcome(claim: ClaimHistory, now: int) -> str:
     match claim.outcome:
         case "waiting":
             where = f" on {claim.spans[-1].node}" if claim.spans[-1].node else ""
-            return f"waiting for {waited(claim, now)} so far{where}; at present: {WHOSE[claim.stage]}"
+            return f"waiting for {waited(claim, now)} so far{where}; at present: {_now(claim)}"
         case "bound":
             if claim.begun == BOUND and not claim.stages(now):
                 after = "before the log begins" + (f", {after}" if claim.earlier else "")
@@ -138,6 +139,12 @@ def _outcome(claim: ClaimHistory, now: int) -> str:
             return f"not bound, given up {after}; the last attempt failed: {claim.cause}"
         case _:
             return f"not bound, given up {after}: {claim.cause or 'no pod refers to it any more'}"
+
+
+def _now(claim: ClaimHistory) -> str:
+    """Whose time it is now."""
+    by = claim.spans[-1].by
+    return WHOSE[claim.stage].replace("another claim has", f"{by} has", 1) if by else WHOSE[claim.stage]
 
 
 def _of_run(run: Run) -> str:
@@ -156,7 +163,11 @@ def _stages(claim: ClaimHistory, now: int) -> Iterator[str]:
     total = sum(micros for _, micros in stages)
     if total:
         shares = ((stage, micros, round(100 * micros / total)) for stage, micros in stages)
-        told = ", ".join(f"{stage} {duration(micros)} ({share} %)" for stage, micros, share in shares if share)
+        by = ", ".join(dict.fromkeys(span.by for span in claim.spans if span.by))
+        named = {TAKEN: f"taken by {by}"}
+        told = ", ".join(
+            f"{named.get(stage, stage)} {duration(micros)} ({share} %)" for stage, micros, share in shares if share
+        )
         yield f"where it went: {told}"
         yield f"most of it: {WHOSE[stages[0][0]]}"
 
@@ -175,7 +186,7 @@ def advice(claim: ClaimHistory, history: History) -> Iterator[str]:
     models = {model for one in claim.attempts for model in one.models}
     if stages.get(POOL, 0) >= much:
         yield from _for_the_pool(claim, history, models)
-    if stages.get(FABRIC, 0) + stages.get(DRIVER, 0) >= much:
+    if sum(stages.get(one, 0) for one in (FABRIC, DRIVER, OPERATOR)) >= much:
         yield from _for_the_fabric(claim, history, models)
 
 

@@ -88,6 +88,10 @@ class VendorDriver:
         """Seconds since the plugin's pod on the node was created; 0 without one."""
         return (self._time.now() - self._created.get(node, self._time.now())) / 1_000_000
 
+    def is_starting(self, node: str) -> bool:
+        """Whether the plugin on the node has still to read which devices are there."""
+        return node in self._starting
+
     def drivers(self) -> frozenset[str]:
         return frozenset([self.name])
 

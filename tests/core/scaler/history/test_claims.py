@@ -57,14 +57,22 @@ def test_the_stages_of_a_first_attach() -> None:
     one = of("first_attach", "default/train-1")
     assert [(span.stage, span.node) for span in one.spans] == [
         ("scheduler", ""),
-        ("order", "node0000"),
+        ("observe", "node0000"),
+        ("operator", "node0000"),
         ("fabric", "node0000"),
         ("driver", "node0000"),
+        ("observe", "node0000"),
         ("hand-over", "node0000"),
-        ("order", "node0001"),
+        ("scheduler", ""),
+        ("pool", ""),
+        ("observe", "node0001"),
+        ("operator", "node0001"),
         ("fabric", "node0001"),
         ("driver", "node0001"),
+        ("observe", "node0001"),
         ("hand-over", "node0001"),
+        ("scheduler", ""),
+        ("pool", ""),
         ("scheduler", "node0001"),
         ("bound", "node0001"),
     ]
@@ -117,8 +125,9 @@ def new_states() -> Callable[[State], bool]:
 
 
 def since(one: ClaimHistory, at: int) -> list[Span]:
-    """Its spans from an instant on; while its device is being attached, the state does not know how far that was."""
-    attaching = ("order", "fabric", "driver")
+    """Its spans from an instant on; while its device is being attached, the state does not know how far that was, nor each claim
+    that has lost a device."""
+    attaching = ("order", "observe", "operator", "fabric", "driver", "taken")
     spans = (span._replace(since=max(span.since, at)) for span in one.spans if not 0 < span.until <= at)
     return list(
         dict.fromkeys(Span("attaching", 0, 0, span.node) if span.stage in attaching else span for span in spans)

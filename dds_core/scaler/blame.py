@@ -1,0 +1,131 @@
+"""Whose time a waiting claim spends: the stages of a wait, each with one owner, and the function that gives the stage of a claim.
+
+`status` asks it for the present state (`dds_core.scaler.waiting`), histories at each change of a log (`dds_core.scaler.history`):
+both describe the claim as a `Wait`, and the devices that are on their way to it as `Coming`. What only the operator or the driver
+does is told by what a look of the operator causes (`dds_core.scaler.operator`): the driver lists devices when its plugin starts,
+and a look restarts the plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from dds_core.lifecycle import ATTACHED, FAILED
+
+POOL: Final = "pool"
+SCHEDULER: Final = "scheduler"
+OBSERVE: Final = "observe"
+ORDER: Final = "order"
+OPERATOR: Final = "operator"
+FABRIC: Final = "fabric"
+DRIVER: Final = "driver"
+TAKEN: Final = "taken"
+TURN: Final = "turn"
+EXCHANGE: Final = "exchange"
+HAND_OVER: Final = "hand-over"
+RETRY: Final = "retry"
+
+_STAGES: Final = {
+    POOL: ("pool", "the scheduler finds no node for the pod; while it waits, dds claims says for what"),
+    SCHEDULER: ("scheduler", "choosing, and binding the pod"),
+    ORDER: ("dds", "until the device is ordered"),
+    FABRIC: ("fabric", "attaching the device"),
+    DRIVER: ("driver", "listing the device on its node"),
+    EXCHANGE: ("dds", "giving the device to the claim"),
+    HAND_OVER: ("scheduler", "choosing anew, since it was told that the device is there"),
+    RETRY: ("scheduler", "after an attempt that failed, until it tries again"),
+    OPERATOR: ("operator", "until it has made the resource, and has looked at the device that came"),
+    OBSERVE: ("policy", "in mode observe dds only watches: another client has to order and to hand over"),
+    TAKEN: ("claim", "another claim has taken the device that came for this one"),
+    TURN: ("claim", "another claim of its pod has not got its devices yet"),
+}
+"""Owner and sentence of each stage."""
+
+_CALLED: Final = {
+    "scheduler": "the scheduler",
+    "dds": "dds",
+    "fabric": "the fabric",
+    "driver": "the vendor's driver",
+    "operator": "the operator",
+}
+"""The owners that are components. The others are told by the sentence itself: the pool, the policy, another claim."""
+
+STAGES: Final = tuple(_STAGES)
+OWNER: Final = {stage: owner for stage, (owner, _) in _STAGES.items()}
+"""Who spends the time of each stage: one of pool, scheduler, dds, fabric, driver, operator, policy, claim."""
+WHOSE: Final = {
+    stage: f"{_CALLED[owner]}: {words}" if owner in _CALLED else words for stage, (owner, words) in _STAGES.items()
+}
+"""The sentence of each stage."""
+
+
+class Coming(NamedTuple):
+    """A device on its way to a claim: instants in microseconds since 1970, 0 for not yet. `called`: the operator made its
+    resource and asked the fabric for it; `named`: it wrote the UUID, so the fabric had attached the device; `sought`: a look of
+    the operator restarted the driver's plugin; `listed`: the driver listed it; `ready`: it may be used."""
+
+    called: int = 0
+    named: int = 0
+    sought: int = 0
+    listed: int = 0
+    ready: int = 0
+
+
+_PARTS: Final = (OPERATOR, FABRIC, OPERATOR, DRIVER, OPERATOR)
+"""The stage that ends with each instant of `Coming`."""
+
+
+class Wait(NamedTuple):
+    """A claim that waits, as far as its stage depends on it. `state`: of its life, "" for none. `allocated`: it has an
+    allocation; `pooled`: with a pool device that the scheduler waits for. `unschedulable`: the scheduler finds no node for its
+    pod. `failing`: dds has failed it. `observes`: dds only watches. `exchanging`: an exchange is under way. `signalled`: the
+    scheduler was told. `turn`: another claim of its pod lacks devices. `taken`: another claim has a device that came for it.
+    `ordered`: what it needs is ordered. `needs`: how many devices it needs, `coming`: those on their way."""
+
+    state: str
+    allocated: bool = False
+    pooled: bool = True
+    unschedulable: bool = False
+    failing: bool = False
+    observes: bool = False
+    exchanging: bool = False
+    signalled: bool = False
+    turn: bool = False
+    taken: bool = False
+    ordered: bool = False
+    needs: int = 1
+    coming: Sequence[Coming] = ()
+
+
+def stage_of(wait: Wait) -> str:
+    """One of `STAGES`."""
+    if wait.exchanging:
+        return EXCHANGE
+    if not wait.allocated and wait.unschedulable:
+        return POOL
+    if wait.failing or wait.state == FAILED:
+        return RETRY
+    if not wait.allocated or not wait.pooled:
+        return SCHEDULER
+    if wait.signalled:
+        return TAKEN if wait.taken else HAND_OVER
+    if wait.state != ATTACHED or wait.taken:
+        if len(wait.coming) < wait.needs:
+            return TAKEN if wait.taken else OPERATOR if wait.ordered else OBSERVE if wait.observes else ORDER
+        stage = stage_of_coming(wait.coming)
+        if stage:
+            return stage
+    return TURN if wait.turn else OBSERVE if wait.observes else EXCHANGE
+
+
+def stage_of_coming(coming: Iterable[Coming]) -> str:
+    """The stage in which these devices are together, "" if all are ready. While one is being attached, it is the fabric's time,
+    even if the operator has not taken up another one: it may wait for the fabric's answer."""
+    steps = {one.index(0) for one in coming if 0 in one}
+    return FABRIC if {0, 1} <= steps else _PARTS[min(steps)] if steps else ""
+
+
+def at_instant(coming: Coming, at: int) -> Coming:
+    """How far the device had come at an instant."""
+    return Coming(*(instant if instant <= at else 0 for instant in coming))
