@@ -59,7 +59,9 @@ def test_two_replicas_are_killed_and_frozen_on_postgresql(
     seed = random.randrange(2**32)
     draw = random.Random(seed)
     record_property("seed", seed)
-    with Play(plane, told_to_us("burst"), tmp_path) as it:
+    burst = told_to_us("burst")
+    longer = burst.model_copy(update={"duration": burst.duration + 120.0})  # so that all are served after the last change
+    with Play(plane, longer, tmp_path) as it:
         log = it.log(postgres.new_database())
 
         def replica() -> Program:
@@ -69,7 +71,7 @@ def test_two_replicas_are_killed_and_frozen_on_postgresql(
             return next((one for one in replicas if one.alive and one.leads()), None)
 
         replicas = [replica(), replica()]
-        until = time.monotonic() + it.scenario.duration - 30.0
+        until = time.monotonic() + burst.duration - 30.0
         changes = 0
         while time.monotonic() < until:
             patient(lambda: leads() is not None, TAKEN_OVER)
