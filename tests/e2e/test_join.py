@@ -93,7 +93,7 @@ def _remove(host: Host, before: set[str]) -> None:
             host.ask("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
         return not found
 
-    patient(gone, 120.0)
+    patient(gone, 600.0)  # thousands of foreign objects
 
 
 def test_an_api_server_that_goes_away_is_told_in_words(plane: ControlPlane, scenario: str) -> None:

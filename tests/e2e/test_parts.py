@@ -25,6 +25,8 @@ from tests.support.postgres import Postgres
 from tests.support.serve_program import LEASE, Program
 
 MANY = "many_devices"
+TAKEN_OVER = 150.0
+"""Seconds until another leads: PostgreSQL ends the session of a process that stands still in a transaction after a minute."""
 POOLS = "/apis/resource.k8s.io/v1/resourceslices?labelSelector=app.kubernetes.io/managed-by=dds-publisher"
 
 
@@ -57,7 +59,9 @@ def test_two_replicas_are_killed_and_frozen_on_postgresql(
     seed = random.randrange(2**32)
     draw = random.Random(seed)
     record_property("seed", seed)
-    with Play(plane, told_to_us("burst"), tmp_path) as it:
+    burst = told_to_us("burst")
+    longer = burst.model_copy(update={"duration": burst.duration + 120.0})  # so that all are served after the last change
+    with Play(plane, longer, tmp_path) as it:
         log = it.log(postgres.new_database())
 
         def replica() -> Program:
@@ -67,10 +71,10 @@ def test_two_replicas_are_killed_and_frozen_on_postgresql(
             return next((one for one in replicas if one.alive and one.leads()), None)
 
         replicas = [replica(), replica()]
-        until = time.monotonic() + it.scenario.duration - 30.0
+        until = time.monotonic() + burst.duration - 30.0
         changes = 0
         while time.monotonic() < until:
-            patient(lambda: leads() is not None)
+            patient(lambda: leads() is not None, TAKEN_OVER)
             time.sleep(draw.uniform(3.0, 12.0))
             leader = leads()
             if leader is None:
@@ -79,7 +83,7 @@ def test_two_replicas_are_killed_and_frozen_on_postgresql(
             changes += 1
             if draw.random() < 0.5:
                 leader.stand_still()
-                patient(lambda: leads() is not None)
+                patient(lambda: leads() is not None, TAKEN_OVER)
                 leader.go_on()  # with writes under way that are too late
                 time.sleep(3.0)
             leader.kill()
@@ -132,10 +136,10 @@ def test_pools_of_the_publisher(
 ) -> None:
     scenario: Scenario = told_to_us("first_attach")
     with Joined(plane, scenario, tmp_path) as it:
-        it.serve(it.log(""))
+        ours = it.serve(it.log(""))
         log = it.log("", "lab/publisher")
         it.serve(log, *source(it), "--scan-interval", "1", policy=PUBLISH, command="publish")
-        time.sleep(scenario.duration)
+        patient(lambda: ours.says("-> Bound"), 240.0)
         it.to_the_end(signal.SIGINT)
     plane.host.ask("DELETE", POOLS)  # a publisher that ends leaves its pools
     it.held(ENDS["first_attach"])
