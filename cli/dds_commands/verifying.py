@@ -14,6 +14,7 @@ from typing import Any
 
 from dds_adapters.plugins import component_of
 from dds_adapters.sql import Database, SqlLog
+from dds_commands.running import calm_collector
 from dds_commands.screen import position_bar, progress
 from dds_commands.sources import Log
 from dds_core.events.base import SCALER
@@ -129,6 +130,7 @@ def _no_interrupt() -> Iterator[None]:
 def _work(connection: Connection, url: str, name: str, head: Head, anchors: tuple[Anchor, ...]) -> None:
     """Verify the parts that come by the connection; give the numbers of events read meanwhile, then the report. Ends with the
     process at the other end, and after an error: the verification in one piece then says what is wrong."""
+    calm_collector()
     with suppress(Exception), Database(url) as database:
         log = database.log(name)
         while True:
