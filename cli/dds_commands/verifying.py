@@ -67,28 +67,28 @@ def _in_processes(
     whole log in its order says what comes first; and where a process died."""
     found: list[PartReport | None] = [None] * len(some)
     waiting = list(enumerate(some))
-    with _processes(min(jobs, len(some)), (log.url, log.log_name, head, tuple(anchors))) as workers:
+    with (
+        _processes(min(jobs, len(some)), (log.url, log.log_name, head, tuple(anchors))) as workers,
+        position_bar(log.length, "verifying") as bar,
+        suppress(EOFError, ConnectionError),
+    ):
         at: dict[Connection, int] = {}
-        done = [0] * len(some)
-        with position_bar(log.length, "verifying") as bar:
-            while waiting or at:
-                for worker in workers:
-                    if waiting and worker not in at:
-                        at[worker], part = waiting.pop(0)
-                        worker.send(part)
-                for worker in wait(list(at)):
-                    assert isinstance(worker, Connection)
-                    try:
-                        told = worker.recv()
-                    except EOFError:
-                        return [None]
-                    if isinstance(told, int):
-                        done[at[worker]] += told
-                        bar(min(sum(done), log.length))
-                    elif told is None:
-                        return [None]
-                    else:
-                        found[at.pop(worker)] = told
+        done = 0
+        while waiting or at:
+            for worker in workers:
+                if waiting and worker not in at:
+                    at[worker], part = waiting.pop(0)
+                    worker.send(part)
+            for ready in wait(list(at)):
+                assert isinstance(ready, Connection)
+                told = ready.recv()
+                if told is None:
+                    return found
+                if isinstance(told, int):
+                    done += told
+                    bar(min(done, log.length))
+                else:
+                    found[at.pop(ready)] = told
     return found
 
 

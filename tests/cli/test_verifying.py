@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import active_children
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dds_adapters.sql import Database, upgrade
 from dds_commands import verifying
+from dds_core.replay import Part, PartReport
 from tests.core.replay.test_parts import positions, written
 from tests.support.commands import dds, fine
 from tests.support.postgres import Postgres
@@ -59,6 +67,41 @@ def test_processes_read_postgres(postgres: Postgres, monkeypatch: pytest.MonkeyP
     whole = fine("log", "verify", url, "--jobs", "1")
     in_parts_alone(monkeypatch)
     assert fine("log", "verify", url, "--jobs", "2") == whole
+
+
+def test_ctrl_c_ends_all_processes_and_reaches_one(tmp_path: Path) -> None:
+    url = stored(f"sqlite:///{tmp_path / 'log.sqlite3'}")
+    head = written("first_attach", restart=True).head()
+
+    def interrupted() -> None:
+        with verifying._processes(2, (url, head.log, head, ())) as workers:
+            for child in active_children():
+                assert child.pid is not None
+                os.kill(child.pid, signal.SIGINT)
+            workers[1].send(Part(0, 0, "", "golden"))
+            assert workers[1].poll(60)
+            assert isinstance(workers[1].recv(), PartReport)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not active_children()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("short")
+def test_where_a_process_dies_the_log_is_verified_in_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = stored(f"sqlite:///{tmp_path / 'log.sqlite3'}")
+    started = verifying._processes
+
+    @contextmanager
+    def dying(number: int, log: Any) -> Iterator[list[Connection]]:
+        with started(number, log) as workers:
+            active_children()[0].kill()
+            yield workers
+
+    monkeypatch.setattr(verifying, "_processes", dying)
+    assert fine("log", "verify", url, "--jobs", "2") == fine("log", "verify", url, "--jobs", "1")
 
 
 def test_a_short_log_and_one_job_start_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
