@@ -3,6 +3,7 @@
 import argparse
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks import (
@@ -60,11 +61,13 @@ def main() -> None:
     parser.add_argument("section", nargs="*", choices=[[], *SECTIONS], help="what to measure; all by default")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each comparison (default 5)")
     parser.add_argument("--write", action="store_true", help="write the sections measured into docs/performance.md")
+    parser.add_argument("--events", type=int, default=felt.READ, help="events of the log of `felt` (default 1,000,000)")
     chosen = parser.parse_args()
+    sections = SECTIONS | {"felt": (SECTIONS["felt"][0], partial(felt.measure, events=chosen.events))}
     print(machine())
     measured: dict[str, list[Row]] = {}
-    for name in chosen.section or SECTIONS:
-        title, measure = SECTIONS[name]
+    for name in chosen.section or sections:
+        title, measure = sections[name]
         with tempfile.TemporaryDirectory(prefix="dds-bench-") as folder:
             measured[title] = measure(Path(folder), chosen.rounds)
         print(f"\n### {title}\n\n{markdown(measured[title])}", flush=True)

@@ -1,20 +1,24 @@
-"""What people wait for: `dds log verify` and `dds timeline` on a log of a million events, each a process of its own,
-and starting on a log of five million with a checkpoint.
+"""What people wait for: commands that read a log of a million events, each a process of its own, and starting on a log of five
+million with a checkpoint.
 
-The million comes from the engine itself on a fleet under churn (mode attach), so that it verifies. Of the five million only
+The million comes from the engine itself on a fleet under churn (mode attach), with checkpoints as often as a process writes
+them, so that it verifies. Of the five million only
 what stands after the checkpoint is read at a start, so the rest is the sample lives.
 """
 
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.appending import CLUSTER, LOG
 from benchmarks.fleet import DEVICES_A_NODE, Fact, Fleet
 from benchmarks.measure import Row
 from benchmarks.samples import EVENTS_A_CLAIM, batches
+from dds_adapters.runtime.live_settings import CHECKPOINT_EVENTS
 from dds_adapters.sql import Database, SqlLog, upgrade
 from dds_core.engine import new_event
 from dds_core.events import Checkpoint, Started, Synced
@@ -24,8 +28,9 @@ from dds_core.scaler.component import SCALER, Engine
 from dds_core.scaler.state import PROJECTION, dump
 
 CLAIMS = 10_000
-VERIFIED = 1_000_000
-STARTED = 5_000_000
+READ = 1_000_000
+MEMORY = 300
+"""MiB that a command may use, each of its processes."""
 TAIL = 100_000
 """Events after the checkpoint."""
 
@@ -94,10 +99,26 @@ def _row(what: str, taken: float, at_most: float | None = None) -> Row:
     return Row(what, f"{taken:.3g} s", target=target, met=None if at_most is None else taken <= at_most)
 
 
-def _command(*arguments: str) -> float:
-    """Run `dds` as a person does, interpreter and output included; a failure ends the measurement."""
+def _command(at_most: float | None, *arguments: str, events: int) -> Row:
+    """Run `dds` as a person does, interpreter and output included; a failure ends the measurement. Beside the time: that of all
+    its processes on a core, and the memory of the largest."""
     command = [sys.executable, "-c", "from dds_commands import main; main()", *arguments]
-    return _seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+    begun = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    taken = time.perf_counter() - begun
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    memory = used.ru_maxrss / 1024
+    name = " ".join(
+        "NODE" if one.startswith("node") else "CLAIM" if one.startswith("claim-") else one for one in arguments[:-1]
+    )
+    row = _row(f"`dds {name}`, {events:,} events", taken, at_most)
+    met = None if row.met is None else row.met and memory <= MEMORY
+    target = f"{row.target}, ≤ {MEMORY} MiB" if row.target else ""
+    beside = f"{used.ru_utime + used.ru_stime:.3g} s of a core, {memory:.0f} MiB"
+    return replace(row, against=beside, target=target, met=met)
 
 
 def _start(database: Database) -> None:
@@ -111,37 +132,45 @@ def _start(database: Database) -> None:
     assert len(engine.state.lifecycle.lives) >= CLAIMS
 
 
-def _million(url: str) -> list[Row]:
+def _million(url: str, events: int) -> list[Row]:
     upgrade(url)
     with Database(url, synchronous="NORMAL") as database:
         writer = Writer(database.open_log(LOG, cluster=CLUSTER, recorded_at=0))
         writer.begin()
-        writer.churn(VERIFIED)
+        for until in range(CHECKPOINT_EVENTS, events, CHECKPOINT_EVENTS):
+            writer.churn(until)
+            writer.checkpoint()
+        writer.churn(events)
         claim, node = next(iter(writer.engine.state.lifecycle.lives)), writer.fleet.node_names()[0]
-    on = f"{VERIFIED:,} events"
-    return [
-        _row(f"`dds log verify`, {on}", _command("log", "verify", url)),
-        _row(f"`dds timeline CLAIM`, {on}", _command("timeline", claim, url)),
-        _row(f"`dds timeline NODE`, {on}", _command("timeline", node, url)),
-    ]
+    asked: tuple[tuple[float | None, tuple[str, ...]], ...] = (
+        (1, ("status",)),
+        (2, ("claims",)),
+        (1, ("timeline", claim)),
+        (None, ("timeline", node)),
+        (20, ("report",)),
+        (35, ("log", "verify")),
+    )
+    return [_command(at_most, *arguments, url, events=events) for at_most, arguments in asked]
 
 
-def _five_million(url: str) -> list[Row]:
+def _five_million(url: str, events: int) -> list[Row]:
+    tail = min(TAIL, events // 10)
     upgrade(url)
     with Database(url, synchronous="NORMAL") as database:
         writer = Writer(database.open_log(LOG, cluster=CLUSTER, recorded_at=0))
-        writer.fill(STARTED - TAIL)
+        writer.fill(events - tail)
         writer.begin()
         writer.checkpoint()
-        writer.churn(STARTED)
+        writer.churn(events)
     with Database(url) as database:
-        what = f"start: checkpoint of {CLAIMS:,} claims, {TAIL:,} events after it, level pass; log of {STARTED:,}"
+        what = f"start: checkpoint of {CLAIMS:,} claims, {tail:,} events after it, level pass; log of {events:,}"
         return [_row(what, _seconds(lambda: _start(database)), 10)]
 
 
-def measure(folder: Path, rounds: int) -> list[Row]:
-    """Tell seconds, each measured once: the logs take minutes to make and gigabytes to hold."""
+def measure(folder: Path, rounds: int, events: int = READ) -> list[Row]:
+    """Tell seconds, each measured once: the logs take minutes to make and gigabytes to hold. `events`: those of the log that is
+    read; a start reads the end of one five times as long."""
     return [
-        *_million(f"sqlite:///{folder / 'million.sqlite3'}"),
-        *_five_million(f"sqlite:///{folder / 'five-million.sqlite3'}"),
+        *_million(f"sqlite:///{folder / 'million.sqlite3'}", events),
+        *_five_million(f"sqlite:///{folder / 'five-million.sqlite3'}", 5 * events),
     ]

@@ -37,8 +37,9 @@ from dds_commands.parameters import (
 )
 from dds_commands.recorded import write_recording
 from dds_commands.running import FINE, VERIFICATION
-from dds_commands.screen import counted, note, position_bar, progress, show, show_json, show_jsonl, style
+from dds_commands.screen import counted, note, position_bar, show, show_json, show_jsonl, style
 from dds_commands.sources import Log, Opened, Recording
+from dds_commands.verifying import MOST_JOBS, verified
 from dds_core import __version__
 from dds_core.component import Component, component_of
 from dds_core.engine import EngineOf, checkpoint
@@ -47,18 +48,15 @@ from dds_core.events import TYPES, Fact, LogRepaired
 from dds_core.log import (
     LOG_OPENED,
     Anchor,
-    ChainCheck,
     ChainReport,
     Envelope,
     EventSource,
     Head,
     JoinedSource,
     LeanEvent,
-    checked,
 )
 from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
-from dds_core.replay import Span, VerifyReport, event_of, fold_log, verify
-from dds_core.scaler.component import SCALER
+from dds_core.replay import Span, VerifyReport, event_of, fold_log
 from dds_core.scaler.policy import read_policy
 from dds_core.timeline.instants import rfc3339
 from dds_core.timeline.telling import event_words
@@ -178,24 +176,38 @@ def _log(opened: Opened, sources: tuple[str, ...], url: str | None, name: str | 
 @log.command("verify")
 @source_arguments
 @click.option("--anchor", "anchor_file", metavar="FILE", help="File of anchors that the log must match.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 64), help=f"Parallel processes; by default one per core, at most {MOST_JOBS}."
+)
 @strict_option
 @output_options("table", "json")
 def log_verify(
-    sources: tuple[str, ...], url: str | None, name: str | None, anchor_file: str | None, strict: bool, form: str
+    sources: tuple[str, ...],
+    url: str | None,
+    name: str | None,
+    anchor_file: str | None,
+    jobs: int | None,
+    strict: bool,
+    form: str,
 ) -> int:
     """Verify that a log is unchanged, and that the rules make every decision in it.
 
     SOURCE is not a recording. A difference is reported with its position, and the exit code is 2. What another version wrote is
     compared too, but its differences only fail with --strict: to judge such a span, install the version that is named.
+
+    A long log in a database is verified in several processes, each from a checkpoint to another.
     """
     with Opened() as opened:
         log = _log(opened, sources, url, name)
         head = log.source.head() if isinstance(log.source, SqlLog) else None
-        rows = log.source.read(log.after, head.position if head is not None else None)
         if isinstance(log.source, SqlLog):
             log.source.check_end()
-        anchors = _anchors(opened, anchor_file)
-        return verify_rows(rows, log.length, log.label, form, anchors, log.component, head, strict=strict)
+        report, check = verified(log, head, _anchors(opened, anchor_file), jobs)
+        if report.ok:
+            check.report()
+        if head is not None:
+            check.check_head(head)
+        return _judge(report, log.label, form, strict=strict)
 
 
 @log.command("archive")
@@ -477,26 +489,9 @@ def _anchors(opened: Opened, named: str | None) -> list[Anchor]:
 # -- verification --------------------------------------------------------------------------------------------------------
 
 
-def verify_rows(
-    rows: Iterable[Envelope],
-    length: int | None,
-    label: str,
-    form: str,
-    anchors: Iterable[Anchor] = (),
-    component: Component[Any] = SCALER,
-    head: Head | None = None,
-    *,
-    strict: bool = False,
-) -> int:
-    """Verify the rows and print the result. Returns VERIFICATION if a decision differs from what the rules decide (if `strict`,
-    also one of another version), else FINE. Raises BrokenChain if the hash chain is broken, and WrongHead if `head` is not that
-    of the rows."""
-    check = ChainCheck(anchors)
-    report = verify(progress(checked(rows, check), length, "verifying"), component=component)
-    if report.ok:
-        check.report()
-    if head is not None:
-        check.check_head(head)
+def _judge(report: VerifyReport, label: str, form: str, *, strict: bool) -> int:
+    """Print the result. Returns VERIFICATION if a decision differs from what the rules decide (if `strict`, also one of another
+    version), else FINE."""
     wrong = report.differences + (report.told if strict else [])
     _show_report(report, label, form, ok=not wrong)
     if not wrong:

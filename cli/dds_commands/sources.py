@@ -28,6 +28,7 @@ from dds_commands.screen import note, progress
 from dds_core.component import Component
 from dds_core.engine import Step
 from dds_core.errors import DdsError, FileError, InputError, Unfoldable
+from dds_core.events.base import SCALER as SCALER_STREAM
 from dds_core.events.base import TYPES, Fact
 from dds_core.events.shared import Checkpoint
 from dds_core.kit.deadlines import writes_every
@@ -175,6 +176,9 @@ class Log:
 
     def checkpoints(self, until: int | None = None) -> list[tuple[int, int]]:
         """Position and instant of each checkpoint up to a position, oldest first."""
+        if isinstance(self.source, SqlLog):
+            found = self.source.places(CHECKPOINT, SCALER_STREAM)
+            return [one for one in found if until is None or one[0] <= until]
         rows = self.source.read_lean(self.source.span()[0] - 1, until, types=[CHECKPOINT])
         return [(row.position, row.occurred_at) for row in rows]
 

@@ -162,6 +162,7 @@ class ChainCheck:
         self._first = 0
         self._index = 0
         self._ordinal, self._checkpoint, self._first_checkpoint = -1, 0, 0
+        self._one_epoch = True
         self._unjudged: list[tuple[int, int]] = []
 
     def feed(self, e: Envelope) -> None:
@@ -174,10 +175,20 @@ class ChainCheck:
             raise BrokenChain(e.log, e.position, "a field is of another kind than was written") from None
         same_epoch = self._previous is not None and self._previous.epoch == e.epoch
         self._ordinal = max(self._ordinal, e.group) if same_epoch else e.group
+        self._one_epoch = self._one_epoch and (same_epoch or self._previous is None)
         self._previous = e
         if e.type == CHECKPOINT:
             self._checkpoint = e.position
             self._first_checkpoint = self._first_checkpoint or e.position
+
+    def go_on(self, later: ChainCheck) -> None:
+        """Take in the check of the rest of the log, which began with an event that was fed here as well, and found nothing wrong.
+        Ranges that are not judged are not taken in."""
+        self._ordinal = max(self._ordinal, later._ordinal) if later._one_epoch else later._ordinal
+        self._one_epoch = self._one_epoch and later._one_epoch
+        self._previous = later._previous
+        self._checkpoint = later._checkpoint or self._checkpoint
+        self._first_checkpoint = self._first_checkpoint or later._first_checkpoint
 
     def check_head(self, head: Head) -> None:
         """Raise `WrongHead` if this head does not belong to the events that were fed, which are all of the log."""

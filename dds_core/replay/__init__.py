@@ -30,6 +30,7 @@ from dds_core.events import (
 )
 from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
 from dds_core.replay.logged import LoggedGroup, event_of, groups, moments, of_steps, require_component
+from dds_core.replay.parts import Part, PartReport, divided, joined, verify_part
 from dds_core.replay.verification import Difference, Span, VerifyReport, verify
 
 OPEN_LOOP = "open loop: the world did not follow from here on"
@@ -134,14 +135,19 @@ __all__ = [
     "OPEN_LOOP",
     "Difference",
     "LoggedGroup",
+    "Part",
+    "PartReport",
     "Redecided",
     "Span",
     "VerifyReport",
+    "divided",
     "event_of",
     "fold_log",
     "groups",
+    "joined",
     "moments",
     "of_steps",
     "re_decide",
     "verify",
+    "verify_part",
 ]

@@ -31,6 +31,9 @@ from dds_core.log.chain import event_id
 from dds_core.log.envelope import Envelope, NewEvent
 from dds_core.replay.logged import LoggedGroup, groups
 
+AT_MOST = 100
+"""Differences after which a verification stops."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -81,7 +84,7 @@ class VerifyReport:
 
 
 def verify(
-    rows: Iterable[Envelope], component: Component[Any], *, fingerprint: str = "", at_most: int = 100
+    rows: Iterable[Envelope], component: Component[Any], *, fingerprint: str = "", at_most: int = AT_MOST
 ) -> VerifyReport:
     """Decide at each fact of the log, compare byte for byte with the recorded events, then fold the recorded events.
 
@@ -104,14 +107,36 @@ class Verification(Generic[P]):
         self._deadline_queue = component.deadline_queue(self._state)
         self._blind = False
         self._broken: set[Broken] = set()
+        self.differed = 0
+        """Differences found so far, those of a part that was repaired later included."""
 
     def run(self, logged: Iterable[LoggedGroup]) -> VerifyReport:
         for group in logged:
             if len(self.report.differences) < self._at_most or isinstance(group.events[0], LogRepaired):
                 self.take(group)
+        return self.end()
+
+    def end(self) -> VerifyReport:
+        """The report, after the last group of the log."""
         if len(self.report.differences) < self._at_most and not self._blind and self._state.process.synced:
             self._break(self.report.last, self._component.invariants.everywhere(self._state))
         return self.report
+
+    def begin(self, group: LoggedGroup, code: str, fingerprint: str) -> None:
+        """Begin in the middle of a log, at the group of a checkpoint; `code` and `fingerprint` are of the span that it is in."""
+        self.report.spans.append(
+            Span(group.position, group.position, code, fingerprint, fingerprint == self._fingerprint)
+        )
+        self.take(group)
+
+    def end_at(self, position: int, fact: Checkpoint) -> None:
+        """End before a checkpoint that the next part of the log begins at, and counts: only compare it."""
+        self._loaded(position, fact, compared=self.report.groups > 0)
+
+    @property
+    def broken(self) -> set[Broken]:
+        """The invariants that were found not to hold, or were known not to."""
+        return self._broken
 
     def take(self, group: LoggedGroup) -> None:
         report = self.report
@@ -169,17 +194,22 @@ class Verification(Generic[P]):
 
     def _checkpoint(self, position: int, fact: Checkpoint) -> None:
         """Compare a checkpoint with the state folded so far, then continue from the checkpoint."""
-        component = self._component
+        found = self._loaded(position, fact, compared=self.report.groups > 1)
+        if found is not None:
+            self._state = found
+            self._deadline_queue = self._component.deadline_queue(found)
+            self._blind = False
+
+    def _loaded(self, position: int, fact: Checkpoint, *, compared: bool) -> P | None:
+        """The state that a checkpoint holds, None if it cannot be loaded; `compared` with the state so far, if that is known."""
         try:
-            found = component.load(fact.picture)
+            found = self._component.load(fact.picture)
         except DdsError as error:
             self._differ(position, "a checkpoint that can be loaded", error.what)
-            return
-        if not self._blind and self.report.groups > 1 and not component.same(self._state, found):
+            return None
+        if compared and not self._blind and not self._component.same(self._state, found):
             self._differ(position, "a checkpoint of the state so far", "a checkpoint of another state")
-        self._state = found
-        self._deadline_queue = component.deadline_queue(found)
-        self._blind = False
+        return found
 
     def _pass_over(self, group: LoggedGroup) -> None:
         """After a redacted event nothing can be judged until the next checkpoint. Readable events are folded as far as
@@ -273,6 +303,7 @@ class Verification(Generic[P]):
     def _differ(self, position: int, expected: str, found: str) -> None:
         span = self.report.spans[-1]
         span.differences += 1
+        self.differed += 1
         kept = self.report.differences if span.same else self.report.told
         if len(kept) < self._at_most:
             kept.append(Difference(position, expected, found))

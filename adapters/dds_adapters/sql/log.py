@@ -276,6 +276,17 @@ class SqlLog:
             if behind and head_of(connection, self._name, where).position < behind[0][0]:
                 raise wrong_head(self._name, f"it ends at position {head.position}, but events follow")
 
+    def places(self, type: str, stream: str) -> list[tuple[int, int]]:
+        """Position and instant of each event of a type in a stream, oldest first, without reading the data. Archived and erased
+        events are left out."""
+        query = (
+            f"SELECT position, occurred_at FROM {events.name} WHERE log = ? AND stream = ? AND type = ? "
+            "AND data IS NOT NULL ORDER BY version"
+        )
+        with reading(self._engine) as connection:
+            rows = self._statements.page(connection, query, (self._name, stream, type))
+        return [(row[0], row[1]) for row in rows]
+
     def holding(self, data: bytes, types: Collection[str], stream: str | None = None) -> list[LeanEvent]:
         """The events of these types whose data contain these bytes: those of a stream, or the first events of all streams,
         which hold the names of objects. Fast with the index of `dds db upgrade`. Archived events are not searched."""
