@@ -25,7 +25,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler.blame import Wait, stage_of
 from dds_core.scaler.history.claims import Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
-from dds_core.scaler.history.looks import Looks, Turns
+from dds_core.scaler.history.looks import NUDGES, Looks, Turns
 from dds_core.scaler.model import ClaimLife, DeviceLife
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State, load
@@ -131,7 +131,10 @@ class History:
     # -- objects -------------------------------------------------------------------------------------------------------
 
     def _fact(self, fact: Event, at: int) -> None:
+        policy = self.policy
         before, now = self._known.learn(fact)
+        if self.policy is not policy:
+            self._touched |= dict.fromkeys(uid for uids in self._attaching_at.values() for uid in uids)
         match fact:
             case e.Started() | e.LogRepaired():
                 self.synced = False
@@ -140,8 +143,6 @@ class History:
             case e.Synced():
                 self.synced = True
                 self.stale.clear()
-            case e.PolicyChanged():
-                self._touched |= dict.fromkeys(uid for uids in self._attaching_at.values() for uid in uids)
         match now if now is not None else before:
             case Claim() as claim:
                 self._claim(before, claim if now is not None else None, at)
@@ -356,9 +357,9 @@ class History:
             case e.ExchangeEnded() if event.claim in self.claims:
                 self.claims[event.claim].exchanging = False
                 self._touched[event.claim] = None
-            case e.OperatorNudged() if event.mode != "observe":
+            case e.OfDevice() if event.mode != "observe" and getattr(event, "why", "") in NUDGES:
                 self._looks.looked(event.resource, at)
-                self._progress(event.node)
+                self._touched |= dict.fromkeys(self._attaching_at.get(getattr(event, "node", ""), ()))
             case e.Alerted() if not event.reissued:
                 self.alerts.append(Alert(at, self._known.called(event.of), event.reason, event.text))
 

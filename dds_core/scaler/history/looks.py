@@ -21,6 +21,9 @@ from dds_core.scaler.model import Listing
 from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, POLL
 from dds_core.scaler.timeline.words import Known
 
+NUDGES = ("list", "settle", "attach")
+"""Why dds makes the operator look at a device that comes."""
+
 _Place = tuple[str, str]
 """A node and a driver."""
 
