@@ -41,7 +41,7 @@ MORE = {
         ("AttachOrdered", "HandOver", "DevicesGiven", "DetachOrdered", "PoolPublished", "PoolWithdrawn"), 8
     ),  # told outside too
     **dict.fromkeys(("VictimMarked", "ClaimsListWanted"), 6),  # the rules of a hold, too: it wants a list, then a mark
-    "ExchangeBegun": 6,  # a stage of a wait, too
+    **dict.fromkeys(("ExchangeBegun", "OperatorNudged"), 6),  # they decide on the stage of a wait, too
 }
 """Types that are named in more files."""
 

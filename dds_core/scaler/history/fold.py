@@ -85,7 +85,7 @@ class History:
         self._requests_at: dict[str, set[str]] = defaultdict(set)
         self._ready_for: dict[str, str] = {}
         self._looks = Looks(self.devices, self._resources_at, self._with_uuid, self._known)
-        self._turns = Turns(self.devices)
+        self._turns: dict[str, Turns] = defaultdict(lambda: Turns(self.devices))
         self._touched: dict[str, None] = {}
 
     def read(self, told: Iterable[Moment]) -> History:
@@ -163,7 +163,10 @@ class History:
     # -- objects -------------------------------------------------------------------------------------------------------
 
     def _fact(self, fact: Event, at: int) -> None:
+        policy = self.policy
         before, now = self._known.learn(fact)
+        if self.policy is not policy:
+            self._touched |= dict.fromkeys(uid for uids in self._waiting_at.values() for uid in uids)
         match fact:
             case e.Started() | e.LogRepaired():
                 self.synced = False
@@ -174,8 +177,6 @@ class History:
             case e.Synced():
                 self.synced = True
                 self.stale.clear()
-            case e.PolicyChanged():
-                self._touched |= dict.fromkeys(uid for uids in self._waiting_at.values() for uid in uids)
         match now if now is not None else before:
             case Claim() as claim:
                 self._claim(before, claim if now is not None else None, at)
@@ -290,7 +291,7 @@ class History:
             if not device.named:
                 self._looks.named(device, at)
         self._resources_at[resource.node].add(resource.uid)
-        self._turns.seen(resource, device, at)
+        self._turns[resource.node].seen(resource, device, at)
         device.error = resource.error
         device.changed(at)
         self._progress(resource.node)
@@ -488,7 +489,7 @@ class History:
         if move.target == GONE:
             device.gone = at
             self._resources_at[device.node].discard(move.resource)
-            self._turns.gone(device, at)
+            self._turns[device.node].gone(device, at)
             self._ready_for.pop(move.resource, None)
         self._look(move.resource, at)
         self._progress(device.node)

@@ -1,8 +1,8 @@
 """What the operator does for devices, folded from a log: when it asked the fabric for each, when its looks restarted a driver's
 plugin, and when the driver listed which device.
 
-The operator has one worker, which waits for the fabric's answer. Of all resources that are being attached or detached it is at
-work for one: the others wait for their turn, by age. That it is at work for one shows in the end, when it writes the answer.
+The operator has one worker, which waits for the fabric's answer. Of all resources of a node that are being attached or detached
+it is at work for one: the others wait for their turn, by age. For which one it was at work shows when it writes the answer.
 
 The plugin lists devices only when it starts, and a look of the operator at a device with its UUID restarts it, if it is old
 enough (`dds_core.scaler.operator`). Looks that dds does not cause are not in the log: the operator looks when the UUID is
@@ -111,7 +111,8 @@ _MEANWHILE = MICROSECONDS // 2
 
 
 class Turns:
-    """Keeps `called` of devices. `alone`: the operator was not seen to take up a resource while the fabric works for another."""
+    """Keeps `called` of the devices of one node: what the operator does meanwhile for other nodes is in no excerpt of a log about
+    one claim. `alone`: the operator was not seen to take up a resource while the fabric works for another."""
 
     def __init__(self, devices: Mapping[str, DeviceHistory]) -> None:
         self.alone = True

@@ -1,0 +1,57 @@
+"""Each stage of a wait, and its owner."""
+
+from __future__ import annotations
+
+import pytest
+
+from dds_core.lifecycle import ATTACHED, ATTACHING, FAILED, PENDING
+from dds_core.scaler.blame import OWNER, STAGES, WHOSE, Coming, Wait, stage_of, stage_of_coming
+from dds_core.scaler.waiting import waiting_rows
+from tests.support.world import one_node
+
+_COME = Coming(1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("wait", "stage", "owner"),
+    [
+        (Wait(""), "scheduler", "scheduler"),
+        (Wait("", unschedulable=True), "pool", "pool"),
+        (Wait(FAILED), "retry", "scheduler"),
+        (Wait(PENDING, allocated=True), "order", "dds"),
+        (Wait(PENDING, allocated=True, observes=True), "observe", "policy"),
+        (Wait(ATTACHING, allocated=True, ordered=True), "operator", "operator"),
+        (Wait(ATTACHING, allocated=True, ordered=True, taken=True), "taken", "claim"),
+        (Wait(ATTACHING, allocated=True, coming=[Coming()]), "operator", "operator"),
+        (Wait(ATTACHING, allocated=True, coming=[Coming(1)]), "fabric", "fabric"),
+        (Wait(ATTACHING, allocated=True, coming=[Coming(1, 2)]), "operator", "operator"),
+        (Wait(ATTACHING, allocated=True, coming=[Coming(1, 2, 3)]), "driver", "driver"),
+        (Wait(ATTACHING, allocated=True, coming=[Coming(1, 2, 3, 4)]), "operator", "operator"),
+        (Wait(ATTACHED, allocated=True), "exchange", "dds"),
+        (Wait(ATTACHED, allocated=True, turn=True), "turn", "claim"),
+        (Wait(ATTACHED, allocated=True, signalled=True), "hand-over", "scheduler"),
+        (Wait(ATTACHED, allocated=True, signalled=True, taken=True), "taken", "claim"),
+        (Wait(ATTACHED, exchanging=True), "exchange", "dds"),
+        (Wait(ATTACHED, allocated=True, pooled=False), "scheduler", "scheduler"),
+    ],
+)
+def test_the_stage_and_its_owner(wait: Wait, stage: str, owner: str) -> None:
+    assert (stage_of(wait), OWNER[stage_of(wait)]) == (stage, owner)
+
+
+def test_of_several_devices_the_last_counts_but_for_one_that_is_being_attached() -> None:
+    assert stage_of_coming([_COME, Coming(1, 2, 3)]) == "driver"
+    assert stage_of_coming([Coming(1), Coming()]) == "fabric"
+    assert stage_of_coming([_COME]) == ""
+    assert set(WHOSE) == set(OWNER) == set(STAGES)
+
+
+def test_status_tells_an_exchange_and_a_device_that_the_operator_has_still_to_make() -> None:
+    world = one_node("attach", 4, scan_interval_seconds=0)
+    world.waits("train", "node0")
+    world.carry_out()
+    (row,) = waiting_rows(world.state)
+    assert row.stage == "operator"
+    world.settle()
+    found = {row.stage for row in waiting_rows(world.state)}
+    assert found <= {"exchange", "hand-over"}
