@@ -60,7 +60,9 @@ def test_two_replicas_are_killed_and_frozen_on_postgresql(
     draw = random.Random(seed)
     record_property("seed", seed)
     burst = told_to_us("burst")
-    longer = burst.model_copy(update={"duration": burst.duration + 120.0})  # so that all are served after the last change
+    longer = burst.model_copy(
+        update={"duration": burst.duration + 120.0}
+    )  # so that all are served after the last change
     with Play(plane, longer, tmp_path) as it:
         log = it.log(postgres.new_database())
 
