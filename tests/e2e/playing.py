@@ -74,16 +74,7 @@ class Play:
         self._forbidden: list[str] = []
 
     def command(self, path: Path) -> tuple[str, ...]:
-        return (
-            "lab",
-            "run",
-            str(path),
-            "--cluster",
-            str(self.plane.kubeconfig),
-            "-o",
-            str(self._recording),
-            ,
-        )
+        return ("lab", "run", str(path), "--cluster", str(self.plane.kubeconfig), "-o", str(self._recording))
 
     def __enter__(self) -> Self:
         path = self.folder / f"{self.scenario.name}.yaml"
