@@ -61,13 +61,11 @@ def seen_in(recording: Path) -> Seen:
 class Play:
     """From the moment that the lab has joined until it has left. `seen`: what happened, after the end."""
 
-    def __init__(self, plane: ControlPlane, scenario: Scenario, folder: Path, until: str = "") -> None:
-        """`until`: when to end, such as 60s; by default once its duration is over and its steps are done."""
+    def __init__(self, plane: ControlPlane, scenario: Scenario, folder: Path) -> None:
         self.plane = plane
         self.scenario = scenario
         self.folder = folder
         self.seen: Seen
-        self._until = ("--until", until) if until else ()
         self._before = set(plane.host.objects(marked=False))
         self._recording = folder / "recording.jsonl.gz"
         self._stack = ExitStack()
@@ -76,16 +74,7 @@ class Play:
         self._forbidden: list[str] = []
 
     def command(self, path: Path) -> tuple[str, ...]:
-        return (
-            "lab",
-            "run",
-            str(path),
-            "--cluster",
-            str(self.plane.kubeconfig),
-            "-o",
-            str(self._recording),
-            *self._until,
-        )
+        return ("lab", "run", str(path), "--cluster", str(self.plane.kubeconfig), "-o", str(self._recording))
 
     def __enter__(self) -> Self:
         path = self.folder / f"{self.scenario.name}.yaml"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dds_lab.check.command import later
-from dds_lab.scenario import Scenario, parse
+from dds_lab.scenario import Scenario
 from tests.e2e.playing import Play, Seen
-from tests.support.commands import REPOSITORY
 from tests.support.control_plane import ControlPlane
-from tests.support.expected_ends import ENDS, ExpectedEnd, end
+from tests.support.expected_ends import ENDS, ExpectedEnd
 from tests.support.ours import begins, told_to_us
 
 SCENARIOS = (
@@ -22,16 +21,8 @@ SCENARIOS = (
 )  # fmt: skip
 HEAD_START = 15.0
 """Seconds in which dds gets ready, before the first pod comes."""
-CASES = Path(os.environ.get("E2E_CASES") or REPOSITORY.parent / "shared" / "cases")
-FROM_THE_FIELD = {
-    "admin_all": ("30s", end("watcher", attaches=(0, 0))),
-    "class_replaced": ("60s", end("train-1", "train-2", attaches=(2, 3))),
-    "prescheduled": ("45s", end("train-1", "pinned", attaches=(1, 1))),
-    "shared_nic": ("60s", end("p0", "p1", attaches=(2, 2))),
-    "theft": ("60s", end("first", attaches=(1, 1))),
-}
-"""Cases that a real server takes: how long they are played, and their end. A lab makes no admission policies in a cluster that is
-not its own, so those that need some are left out, and so are those with a hook."""
+BURST = (18, 40)
+"""Devices that a burst attaches at least and at most: how often one is taken off and is wanted again depends on the machine."""
 
 
 def tell(seen: Seen, record_property: Any) -> None:
@@ -43,8 +34,8 @@ def tell(seen: Seen, record_property: Any) -> None:
         record_property("waits", {"pods": len(waits)} | {name: round(waits[at], 1) for name, at in places.items()})
 
 
-def played(plane: ControlPlane, scenario: Scenario, folder: Path, end: ExpectedEnd, until: str = "") -> Seen:
-    with Play(plane, scenario, folder, until) as it:
+def played(plane: ControlPlane, scenario: Scenario, folder: Path, end: ExpectedEnd) -> Seen:
+    with Play(plane, scenario, folder) as it:
         it.serve(it.log(""))
         it.to_the_end()
     it.held(end)
@@ -57,15 +48,5 @@ def test_a_scenario(plane: ControlPlane, name: str, tmp_path: Path, record_prope
     scenario = later(told_to_us(name), max(0.0, HEAD_START - begins(name)))
     if seed:
         scenario = scenario.model_copy(update={"seed": int(seed)})
-    tell(played(plane, scenario, tmp_path, ENDS[name]), record_property)
-
-
-@pytest.mark.parametrize("name", FROM_THE_FIELD)
-def test_a_case_from_the_field(plane: ControlPlane, name: str, tmp_path: Path, record_property: Any) -> None:
-    path = CASES / f"{name}.yaml"
-    if not path.exists():
-        pytest.skip("the cases are not in ../shared/cases; E2E_CASES may name their folder")
-    found = parse(path.read_text(encoding="utf-8"), name)
-    scenario = found.model_copy(update={"parts": found.parts.model_copy(update={"scaler": None})})
-    until, end = FROM_THE_FIELD[name]
-    tell(played(plane, scenario, tmp_path, end, until), record_property)
+    end = replace(ENDS[name], attaches=BURST) if name == "burst" else ENDS[name]
+    tell(played(plane, scenario, tmp_path, end), record_property)
