@@ -404,7 +404,9 @@ def test_it_can_be_used_on_a_small_screen(window: Browser, pages: Path) -> None:
         assert page("document.documentElement.scrollWidth <= innerWidth"), f"{tab}: nothing stands out at the side"
         assert page("dds.width") > 200 or tab == "alerts", "there is room for bars"
         named = "[...document.querySelectorAll('.row:not([hidden]) .name span + span')]"
-        assert page(f"{named}.every((one) => one.scrollWidth <= one.clientWidth + 1)"), f"{tab}: the end of a name is read"
+        assert page(f"{named}.every((one) => one.scrollWidth <= one.clientWidth + 1)"), (
+            f"{tab}: the end of a name is read"
+        )
     window.run("document.getElementById('tab-claims').click(); document.getElementById('board').scrollIntoView()")
     window.press(*page.ready().place("#rows canvas", 0.2, 0.02))
     seen = page.ready()(box.format("#detail"))
