@@ -81,6 +81,11 @@ class LoggedGroup(NamedTuple):
         return self.envelopes[0].occurred_at
 
     @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The checkpoint, if it is one and was not redacted."""
+        return self.events[0] if isinstance(self.events[0], Checkpoint) else None
+
+    @property
     def heard(self) -> Event | None:
         """The fact, if it came from outside: no deadline and no checkpoint, which the process makes itself."""
         return None if isinstance(self.events[0], (DeadlinePassed, Checkpoint)) else self.events[0]

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dds_core.component import Component
-from dds_core.events import Checkpoint
 from dds_core.log.chain import ChainCheck, checked
 from dds_core.log.envelope import Envelope, LeanEvent
 from dds_core.replay.logged import groups
@@ -83,13 +82,13 @@ def verify_part(
     logged = groups(checked(rows, check), component)
     for group in logged:
         if part.first and not verification.report.groups:
-            if not isinstance(group.events[0], Checkpoint):
+            if group.checkpoint is None:
                 return None
             verification.begin(group, part.code, part.fingerprint)
             if verification.differed:
                 return None  # it cannot be loaded: the state before it goes on
-        elif group.position == part.last and isinstance(group.events[0], Checkpoint):
-            verification.end_at(group.position, group.events[0])
+        elif group.position == part.last and group.checkpoint is not None:
+            verification.end_at(group.position, group.checkpoint)
             ended = True
             break
         else:

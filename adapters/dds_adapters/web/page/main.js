@@ -162,7 +162,7 @@ class Page {
     }
     if (!this.isPressed && stale.delete("picture")) refill($("picture"), this.panel.picture(this.instant));
     if (!this.isPressed && stale.delete("detail")) this.showDetail();
-    if (stale.delete("alerts")) this.showAlerts();
+    if (state.tab === "alerts" && stale.delete("alerts")) this.showAlerts();
     if (stale.delete("legend")) this.showLegend();
   }
 
@@ -274,7 +274,8 @@ class Page {
       if (end > free) context.fillText(text, end, height - 8), free = end + context.measureText(text).width + 8;
     }
     context.fillStyle = palette.alert;
-    for (const { at } of this.model.alerts) context.fillRect(time.x(at), 0, 1, height);
+    let last = -Infinity;
+    for (const x of this.model.alerts.map((one) => time.x(one.at))) if (x >= last + 6) context.fillRect(x, 0, 1, height), last = x;
   }
 
   /** Draw the ruler of durations; gives the durations at its ticks. */
