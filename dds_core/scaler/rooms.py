@@ -145,7 +145,7 @@ class Settings(Room):
         self.models: dict[str, Model] = {}
         self.rivals: dict[str, frozenset[str]] = {}
         self.labels: dict[str, tuple[str, str]] = {}
-        self.known_labels: frozenset[str] = frozenset()
+        self.known_labels = frozenset([f"{NO_CONFIG.prefix}/fabric"])
         self.skew: int | None = None
         self.version = ""
         self.guards = ""

@@ -78,7 +78,7 @@ def test_a_log_an_export_and_a_recording_say_the_same(tmp_path: Path) -> None:
 
 
 def test_what_is_still_waiting_is_told_with_its_reason() -> None:
-    told = lines(str(RECORDINGS / "pool_exhausted.jsonl.gz"), "--at", "02:14:05")
+    told = lines(str(RECORDINGS / "pool_exhausted.jsonl.gz"), "--until", "02:14:05")
     assert any("still waiting" in line for line in told["waited"]), told["waited"]
 
 

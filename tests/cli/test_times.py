@@ -57,7 +57,7 @@ def test_at_is_of_a_state_and_until_of_a_period_in_every_command() -> None:
     both = {"claims", "devices", "replay"}  # a state, or with --all and without --at what has been
     assert {name for name, opts in of.items() if "--at" in opts} == {*both, "pools"}
     assert {name for name, opts in of.items() if "--since" in opts} == {
-        *both, "timeline", "report", "usage", "export", "log tail",
+        *both, "timeline", "incident", "report", "usage", "export", "log tail",
     }  # fmt: skip
     assert all("--until" in opts for opts in of.values() if "--since" in opts)
 

@@ -8,6 +8,7 @@ import gzip
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from threading import RLock
 from types import MappingProxyType
 from typing import Any
 
@@ -54,15 +55,16 @@ class _Nodes:
     def __init__(self, changed: Mapping[str, Mapping[str, Any]]) -> None:
         self._changed = changed
         self._nodes: dict[str, Node] = {}
+        self._lock = RLock()
 
     def named(self, full: str) -> Node:
-        """A definition's node. Several threads may ask at once: each gets a node with all its fields."""
-        if full not in self._nodes:
-            new: dict[str, Node] = {}
-            self._build(full, new)
-            for name, node in new.items():
-                self._nodes.setdefault(name, node)
-        return self._nodes[full]
+        """A definition's node. Several threads may ask at once: all get the same node, with all its fields."""
+        with self._lock:
+            if full not in self._nodes:
+                new: dict[str, Node] = {}
+                self._build(full, new)
+                self._nodes |= new
+            return self._nodes[full]
 
     def _build(self, full: str, new: dict[str, Node]) -> Node:
         """The node. New nodes that it needs go to `new`."""
