@@ -372,7 +372,7 @@ def test_the_address_keeps_what_is_looked_at(window: Browser, pages: Path) -> No
     page = Page(window, pages / "burst.html", "#tab=devices&group=model")
     window.click("#in")
     window.drag(page.place("#scrubber", 0.6), page.place("#scrubber", 0.65))
-    window.press(*page.place("#rows canvas", 0.5, 0.15))
+    window.press(*page.place("#rows canvas", 0.5, 0.25))
     window.click("#gaps")
     window.run(
         "const s = document.getElementById('search'); s.value = 'h100 & <b>'; s.dispatchEvent(new Event('input'))"

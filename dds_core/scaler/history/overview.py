@@ -38,7 +38,8 @@ class Cause(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """Numbers, the stages that took most of the waiting (up to `incident.TOLD`), and sentences: what failed, what to do first."""
+    """Numbers, the stages that took most of the waiting (up to `incident.TOLD`), and sentences: what failed most, what to do
+    first. `dds incident` has all of them."""
 
     tiles: list[Tile]
     causes: list[Cause]
@@ -56,7 +57,8 @@ def overview(history: History, since: int = 0) -> Overview:
     found = Incident(history, since)
     alerts = Counter(one.reason for one in found.alerts)
     sections = found.sections()
-    notes = [f"failed: {line}" for line in sections["failed"] if found.failures]
+    notes = [f"failed: {line}" for line in sections["failed"][:1] if found.failures]
+    first = [line.removeprefix("1. ") for line in sections["first"][:1]]
     return Overview(
         [
             _counted(found),
@@ -70,7 +72,7 @@ def overview(history: History, since: int = 0) -> Overview:
             for one in found.waits[:TOLD]
             if one.share
         ],
-        [*notes, *sections["first"]],
+        [*notes, *(f"first: {line}" for line in first)],
     )
 
 
