@@ -173,7 +173,7 @@ def test_run_tells_of_a_scheduler_that_exited(tmp_path: Path) -> None:
     scenario.write_text(
         "duration: 30s\n"
         "cluster:\n"
-        "  version: \"1.36\"\n"  # its scheduler ends so, that of 1.37 does not
+        '  version: "1.36"\n'  # its scheduler ends so, that of 1.37 does not
         "  taint_rules: resource.k8s.io/v1beta2\n"
         "  gates: {scheduler: {DRADeviceTaintRules: true}}\n"
         "  models: [{model: A100 40G, device: a100, product: A100}]\n"
