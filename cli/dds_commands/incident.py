@@ -69,8 +69,9 @@ def incident(
 
 def _begun(source: Source, first: Place) -> Source:
     """The source, read from the last checkpoint before the period."""
-    is_log = isinstance(source, Log) and first.at is not None
-    return source.begun_at(source.checkpoint(first.at, None)) if is_log and isinstance(source, Log) else source
+    if not isinstance(source, Log) or first.at is None:
+        return source
+    return source.begun_at(source.checkpoint(first.at, None))
 
 
 def _whys(source: Source, last: Place, found: Incident) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """Whose time a waiting claim spends: the stages of a wait, each with one owner, and the function that gives the stage of a claim.
 
 `status` asks it for the present state (`dds_core.scaler.waiting`), histories at each change of a log (`dds_core.scaler.history`):
-both describe the claim as a `Wait`, and the devices that are on their way to it as `Coming`. What only the operator or the driver
-does is told by what a look of the operator causes (`dds_core.scaler.operator`): the driver lists devices when its plugin starts,
-and a look restarts the plugin.
+both describe the claim as a `Wait`, and the devices that are on their way to it as `Coming`. The operator's
+time and the driver's are told apart by the plugin's start: the driver lists devices when its plugin starts, and a look of the
+operator restarts the plugin (`dds_core.scaler.operator`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _CALLED: Final = {
     "driver": "the vendor's driver",
     "operator": "the operator",
 }
-"""The owners that are components. The others are told by the sentence itself: the pool, the policy, another claim."""
+"""The names of the owners that are components. Pool, policy and other claim are named in the sentences themselves."""
 
 STAGES: Final = tuple(_STAGES)
 OWNER: Final = {stage: owner for stage, (owner, _) in _STAGES.items()}

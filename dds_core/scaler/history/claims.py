@@ -103,7 +103,7 @@ class ClaimHistory:
     failing: tuple[str, str] = ("", "")
     """Reason and message of the decision to fail the present attempt."""
     by: str = ""
-    """Who has set a condition of a scaler in the present attempt; "" for nobody."""
+    """The client that set a condition of a scaler in the present attempt, "" while none is set."""
     exchanging: bool = False
     taken: tuple[str, int] = ("", 0)
 

@@ -108,9 +108,8 @@ FAULT: Mapping[str, str] = {
 """By the reason of a failure: whose fault it is."""
 
 
-class Wait(NamedTuple):
-    """What claims waited for together (microseconds), `longest` the claim that waited most for it (name and
-    uid)."""
+class Waited(NamedTuple):
+    """What claims waited for together (microseconds), `longest` the claim that waited most for it (name and uid)."""
 
     stage: str
     micros: int
@@ -148,6 +147,10 @@ class Todo(NamedTuple):
     why: str
     section: str
 
+    @property
+    def words(self) -> str:
+        return f"{self.do} ({self.why}; operations.md#{self.section})"
+
 
 class Incident:
     """What existed at the instant `since` or later; waits are whole, device-time counts from then on. `whys`: what claims that
@@ -177,7 +180,7 @@ class Incident:
 
     # -- what was found --------------------------------------------------------------------------------------------------
 
-    def _waits(self) -> Iterator[Wait]:
+    def _waits(self) -> Iterator[Waited]:
         total: Counter[str] = Counter()
         most: dict[str, tuple[int, str, str]] = {}
         many: Counter[str] = Counter()
@@ -189,7 +192,7 @@ class Incident:
         whole = sum(total.values())
         for stage, micros in total.most_common():
             longest, name, uid = most[stage]
-            yield Wait(stage, micros, round(100 * micros / whole), many[stage], name, uid, longest)
+            yield Waited(stage, micros, round(100 * micros / whole), many[stage], name, uid, longest)
 
     def _failures(self) -> Iterator[Failure]:
         found: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
@@ -252,27 +255,29 @@ class Incident:
         """How long claims waited (microseconds), shortest first."""
         return sorted(one.waited(self.now) for one in self.waiting)
 
+    def half_and_most(self) -> tuple[str, str]:
+        """How long half of the claims waited at most, and 95 % of them."""
+        times = self.times()
+        half, most = (duration(times[-(-len(times) * percent // 100) - 1]) for percent in (50, 95))
+        return half, most
+
     def sections(self, cost: str = "") -> dict[str, list[str]]:
         """The lines by their title. `cost`: the price of the devices' time, if there is one."""
         return {
             "waited": list(self._wait_lines()) or ["nothing"],
-            "failed": list(self._failure_lines()) or ["nothing"],
+            "failed": list(self.failure_lines()) or ["nothing"],
             "in vain": list(self._vain_lines()) or (["no device"] if self.devices else ["no device was attached"]),
             "cost": list(self._cost_lines(cost)),
             "alerts": list(self._alert_lines()) or ["none"],
             "first": list(self._first_lines()) or ["nothing to do: nothing waits, failed or was ordered in vain"],
         }
 
-    def lines(self) -> list[str]:
-        """All sentences, the most important first."""
-        return [*self.head(), *(line for title, told in self.sections().items() for line in _titled(title, told))]
-
     def _wait_lines(self) -> Iterator[str]:
         if not self.waiting:
             return
         times = self.times()
         if len(times) > 1:
-            half, most = (duration(times[-(-len(times) * percent // 100) - 1]) for percent in (50, 95))
+            half, most = self.half_and_most()
             whole = duration(sum(times))
             yield f"{whole} together; half of them {half} or less, 95 % {most} or less"
         still = [one for one in self.waiting if one.waits]
@@ -282,7 +287,8 @@ class Incident:
             whom = f"{_many(wait.claims, 'claim')}, {duration(wait.micros)}"
             yield f"{wait.share} % {wait.stage} ({whom}): {WHOSE[wait.stage]}"
 
-    def _failure_lines(self) -> Iterator[str]:
+    def failure_lines(self) -> Iterator[str]:
+        """What failed, the most frequent first."""
         for one in self.failures[:TOLD]:
             by = f", by {one.by}" if one.by else ""
             rest = f" and {len(one.claims) - _NAMED} more" if len(one.claims) > _NAMED else ""
@@ -323,7 +329,7 @@ class Incident:
     def _first_lines(self) -> Iterator[str]:
         todo = self.todo()
         for place, one in enumerate(todo[:TOLD], start=1):
-            yield f"{place}. {one.do} ({one.why}; operations.md#{one.section})"
+            yield f"{place}. {one.words}"
         known = tuple(f"({one.reason})" for one in self.failures)
         helpful = [text for text in self.advice() if not text.endswith(known)]
         yield from (f"would have helped: {text}" for text in helpful[: max(1, TOLD - len(todo))])
@@ -400,10 +406,6 @@ def _longest(claim: ClaimHistory, now: int, why: str) -> str:
 def _without_times(text: str) -> str:
     """Without the details of one claim, so that the same advice counts as the same."""
     return text.rpartition(": ")[0] if text.startswith(_OF_ONE) else text
-
-
-def _titled(title: str, lines: Sequence[str]) -> Iterator[str]:
-    yield from (line if place else f"{title}: {line}" for place, line in enumerate(lines))
 
 
 def _more(rows: Sequence[object], where: str) -> Iterator[str]:

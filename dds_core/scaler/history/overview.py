@@ -56,9 +56,8 @@ def overview(history: History, since: int = 0) -> Overview:
     """Of what existed at an instant or later."""
     found = Incident(history, since)
     alerts = Counter(one.reason for one in found.alerts)
-    sections = found.sections()
-    notes = [f"failed: {line}" for line in sections["failed"][:1] if found.failures]
-    first = [line.removeprefix("1. ") for line in sections["first"][:1]]
+    failed, todo = next(found.failure_lines(), ""), found.todo()
+    first = todo[0].words if todo else found.sections()["first"][0]
     return Overview(
         [
             _counted(found),
@@ -72,7 +71,7 @@ def overview(history: History, since: int = 0) -> Overview:
             for one in found.waits[:TOLD]
             if one.share
         ],
-        [*notes, *(f"first: {line}" for line in first)],
+        [*([f"failed: {failed}"] if failed else []), f"first: {first}"],
     )
 
 
@@ -84,7 +83,7 @@ def _counted(found: Incident) -> Tile:
 def _waits(found: Incident) -> Iterator[Tile]:
     times = found.times()
     if len(times) > 1:
-        half, most = (duration(times[-(-len(times) * percent // 100) - 1]) for percent in (50, 95))
+        half, most = found.half_and_most()
         yield Tile("median wait", half, f"95 % waited {most} or less")
     if times:
         longest = found.waiting[0]

@@ -162,7 +162,7 @@ def test_alerts_are_told_once_each_and_by_name() -> None:
     page = Reader().take(report(history, (), (), {}))
     assert page.alerts == [[0, "default/train", "NoProgress", "nothing has come"]]
     assert overview(history).tiles[-1] == Tile("alerts", "1", "1 × NoProgress", bad=True)
-    assert "alerts: 1 × NoProgress: default/train: nothing has come" in Incident(history).lines()
+    assert Incident(history).sections()["alerts"] == ["1 × NoProgress: default/train: nothing has come"]
 
 
 def test_what_ended_before_is_left_out() -> None:
