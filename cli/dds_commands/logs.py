@@ -199,8 +199,9 @@ def log_verify(
     """
     with Opened() as opened:
         log = _log(opened, sources, url, name)
-        head = log.source.head() if isinstance(log.source, SqlLog) else None
+        head = None
         if isinstance(log.source, SqlLog):
+            head = log.source.head()
             log.source.check_end()
         report, check = verified(log, head, _anchors(opened, anchor_file), jobs)
         if report.ok:
@@ -337,7 +338,7 @@ class _Sentences:
 
     def of(self, row: Envelope) -> str:
         if self._read < 0:
-            self._read = self._log.begin_for(row.position) - 1
+            self._read = self._log.checkpoint(None, row.position) - 1
         if self._read < row.position - 1:
             for one in self._log.source.read_lean(self._read, row.position - 1, types=_FACTS):
                 self._words(one)

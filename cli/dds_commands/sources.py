@@ -222,10 +222,6 @@ class Log:
                 return
             yield row
 
-    def begin_for(self, position: int) -> int:
-        """The position to read from, to know the state at `position`."""
-        return self.checkpoint(None, position)
-
     def checkpoint(self, at: int | None, until: int | None) -> int:
         """The position to read from for an instant or position: the newest usable checkpoint, if the source can find it faster
         than read everything."""

@@ -166,7 +166,7 @@ class History:
         policy = self.policy
         before, now = self._known.learn(fact)
         if self.policy is not policy:
-            self._touched |= dict.fromkeys(uid for uids in self._waiting_at.values() for uid in uids)
+            self._progress_everywhere()
         match fact:
             case e.Started() | e.LogRepaired():
                 self.synced = False
@@ -195,7 +195,7 @@ class History:
                 (here.add if now is not None else here.discard)(request.uid)
                 self._progress(request.node)
             case Config():
-                self._touched |= dict.fromkeys(uid for uids in self._waiting_at.values() for uid in uids)
+                self._progress_everywhere()
 
     def _claim(self, before: Claim | None, claim: Claim | None, at: int) -> None:
         seen = claim if claim is not None else before
@@ -339,6 +339,10 @@ class History:
     def _progress(self, node: str) -> None:
         """What happens on the node may concern the claims that wait there."""
         self._touched |= dict.fromkeys(self._waiting_at.get(node, ()))
+
+    def _progress_everywhere(self) -> None:
+        """What was learned may concern every claim that waits on a node."""
+        self._touched |= dict.fromkeys(uid for uids in self._waiting_at.values() for uid in uids)
 
     # -- stages --------------------------------------------------------------------------------------------------------
 
