@@ -17,7 +17,7 @@ from dds_core.scaler.history.words import advice, folded, summary
 from dds_core.scaler.state import PROJECTION, State, dump
 from dds_core.scaler.timeline import Directory, timeline
 from dds_core.timeline import Moment
-from tests.core.scaler.history.told import LOGS, RECORDINGS, begins_anew, told
+from tests.core.scaler.history.told import LOGS, RECORDINGS, begins_anew, side_by_side, told
 
 
 def of(name: str, claim: str) -> ClaimHistory:
@@ -27,14 +27,7 @@ def of(name: str, claim: str) -> ClaimHistory:
 
 @pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
 def test_at_each_instant_it_waits_or_is_in_use_as_the_picture_says(name: str) -> None:
-    state, history = State(), History()
-    for moment in told(name):
-        state = begins_anew(state, moment, first=not history.first)
-        history.take(moment)
-        for event in (moment.fact, *moment.caused):
-            if event is not None:
-                apply(state, event, moment.at)
-                state.dirty.clear()
+    for state, history in side_by_side(name):
         for uid, life in state.lifecycle.lives.rows.items():
             if uid in state.demand.claims:
                 one = history.claims[uid]

@@ -13,7 +13,7 @@ from dds_core.scaler.history import History
 from dds_core.scaler.history.usage import shares
 from dds_core.scaler.spending import STATES, USED
 from dds_core.scaler.state import State, dump, load
-from tests.core.scaler.history.told import LOGS, RECORDINGS, begins_anew, told
+from tests.core.scaler.history.told import LOGS, RECORDINGS, begins_anew, side_by_side, told
 
 SPENT = {"Attaching": "attaching", "Idle": "idle", "Marked": "idle", "Used": "used", "Detaching": "detaching"}
 
@@ -76,14 +76,7 @@ def test_the_spans_of_a_device_follow_one_another(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
 def test_a_device_is_of_the_fabric_that_its_node_is_in(name: str) -> None:
-    state, history = State(), History()
-    for moment in told(name):
-        state = begins_anew(state, moment, first=not history.first)
-        history.take(moment)
-        for event in (moment.fact, *moment.caused):
-            if event is not None:
-                apply(state, event, moment.at)
-                state.dirty.clear()
+    for state, history in side_by_side(name):
         for uid, resource in state.fleet.resources.rows.items():
             fabric = state.failing.fabric_of.get(resource.node)
             assert fabric is None or history.devices[uid].fabric == fabric

@@ -5,26 +5,17 @@ from __future__ import annotations
 import pytest
 
 from dds_core.model import Device, Slice, Taint
-from dds_core.scaler.folds import apply
-from dds_core.scaler.history import History
 from dds_core.scaler.history.stock import Stock, Stocked
 from dds_core.scaler.model import is_tainted
-from dds_core.scaler.state import State
-from tests.core.scaler.history.told import LOGS, RECORDINGS, begins_anew, told
+from tests.core.scaler.history.told import LOGS, RECORDINGS, side_by_side
 
 POOL = ("gpu.nvidia.com", "nvidia-a100-40-fabric1")
 
 
 @pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
 def test_at_each_instant_it_is_what_the_state_says(name: str) -> None:
-    state, history, seen = State(), History(), 0
-    for moment in told(name):
-        state = begins_anew(state, moment, first=not history.first)
-        history.take(moment)
-        for event in (moment.fact, *moment.caused):
-            if event is not None:
-                apply(state, event, moment.at)
-                state.dirty.clear()
+    seen = 0
+    for state, history in side_by_side(name):
         found = {one.pool: one.free for one in history.stock.changes}
         for key, pool in state.inventory.pools.items():
             if not pool.node and pool.usable:

@@ -10,6 +10,8 @@ from dds_adapters.kubernetes.recording import replay_recording
 from dds_core.events import Checkpoint
 from dds_core.replay import moments, of_steps
 from dds_core.scaler.component import SCALER
+from dds_core.scaler.folds import apply
+from dds_core.scaler.history import History
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State, load
 from dds_core.timeline import Moment
@@ -36,3 +38,16 @@ def told(name: str) -> Iterator[Moment]:
 def begins_anew(state: State, moment: Moment, *, first: bool) -> State:
     """The state of a checkpoint that a log begins with, else the same."""
     return load(moment.fact.picture) if first and isinstance(moment.fact, Checkpoint) else state
+
+
+def side_by_side(name: str) -> Iterator[tuple[State, History]]:
+    """State and history of a recording or log after each of its moments."""
+    state, history = State(), History()
+    for moment in told(name):
+        state = begins_anew(state, moment, first=not history.first)
+        history.take(moment)
+        for event in (moment.fact, *moment.caused):
+            if event is not None:
+                apply(state, event, moment.at)
+                state.dirty.clear()
+        yield state, history
