@@ -18,16 +18,19 @@ def test_no_thread_sees_a_kind_whose_fields_are_not_all_known() -> None:
     sys.setswitchinterval(1e-6)
     try:
         for _ in range(5):
-            packed._built.cache_clear()
+            packed._RELEASES.clear()
             together = Barrier(THREADS)
 
-            def unknown(number: int, together: Barrier = together) -> list[str]:
+            def unknown(number: int, together: Barrier = together) -> tuple[list[str], int]:
                 together.wait()
                 group, version, kind = KINDS[number % len(KINDS)]
+                node = packed.kind_node(group, version, kind)
                 body = {"kind": kind, "metadata": {"name": "one", "labels": {}}, "spec": {}}
-                return decoded(packed.kind_node(group, version, kind), body)[1]
+                return decoded(node, body)[1], id(node.fields["metadata"])
 
             with ThreadPoolExecutor(THREADS) as pool:
-                assert list(pool.map(unknown, range(THREADS))) == [[]] * THREADS
+                told = list(pool.map(unknown, range(THREADS)))
+            assert [names for names, _ in told] == [[]] * THREADS
+            assert len({metadata for _, metadata in told}) == 1  # one node each, which all share
     finally:
         sys.setswitchinterval(before)
