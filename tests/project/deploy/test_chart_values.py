@@ -203,7 +203,7 @@ def test_network_policies_let_through_what_is_told_and_nothing_else() -> None:
         "publisher": {"enabled": True, "fabric": FM},
         **AUTOSCALES,
         "ui": {"enabled": True},
-        "proxy": {"url": "https://proxy.example"},
+        "proxy": {"url": "http://proxy.example"},
         "networkPolicy": dict.fromkeys(names, peer),
     }
     for one in of_kind(manifests(values), "NetworkPolicy"):
