@@ -22,6 +22,7 @@ from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import Policy
 from tests.project.deploy import watching
 from tests.project.deploy.chart import AUTOSCALES, CHART, Values, objects, rendered
+from tests.project.deploy.locked import IMAGE, licence, locked
 from tests.project.docs.markdown import table
 from tests.support import roles as roles_
 
@@ -29,6 +30,7 @@ ROOT = Path(__file__).parents[3]
 TEMPLATES = "deploy/chart/dds/templates"
 KUSTOMIZE = "deploy/kustomize"
 GUARD = f"{TEMPLATES}/guard.yaml"
+LICENCES = "deploy/licences.md"
 README = "deploy/chart/dds/README.md"
 SCHEMA = "deploy/chart/dds/values.schema.json"
 POLICIES: dict[str, type[BaseModel]] = {
@@ -137,6 +139,7 @@ def files() -> dict[str, str]:
     """By path below the repository, the text of every file that is made as a whole."""
     return {
         **templates(),
+        LICENCES: licences(),
         README: readme((CHART / "values.yaml").read_text(encoding="utf-8")),
         **{path: text for name in BASES for path, text in base(name).items()},
         **{path: text for name in EXTRAS for path, text in extra(name).items()},
@@ -216,6 +219,16 @@ def readme(values: str) -> str:
                 rows.append((f"`{'.'.join(filter(None, path))}`", default, " ".join(notes)))
             notes = []
     return _README + table(("value", "default", "what it is"), rows) + "\n"
+
+
+# -- licences ----------------------------------------------------------------------------------------------------------
+
+
+def licences() -> str:
+    """The page with a row for each package of the image, as its metadata says."""
+    rows = [(name, version, licence(name)) for name, (version, _) in locked(IMAGE).items()]
+    head = "# Packages in the image, and their licences\n\nMade by `python -m tests.project.deploy.generate`. Those that only the"
+    return f"{head}\nbuild needs are among them.\n\n{table(('package', 'version', 'licence'), rows)}\n"
 
 
 # -- the chart's guard -----------------------------------------------------------------------------------------------
