@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from importlib.metadata import Distribution, distribution
+from importlib.metadata import distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -16,7 +16,7 @@ IMAGE, DEVELOPMENT = TEXT.split("# For development alone:\n")
 
 def locked(text: str = TEXT) -> dict[str, tuple[str, list[str]]]:
     """By name the version and the hashes. Raises ValueError for a line that has not both."""
-    found = {}
+    found: dict[str, tuple[str, list[str]]] = {}
     for line in text.splitlines():
         if not line.startswith("#"):
             pin, *hashes = line.split(" ")
@@ -45,8 +45,8 @@ def needs(name: str, extras: Iterable[str] = ()) -> set[str]:
 
 def licence(name: str) -> str:
     """By its own metadata; "" if that does not say."""
-    told: Distribution = distribution(name)
-    short = (told.metadata.get("License") or "").strip()
+    told = distribution(name).metadata.json
+    short = str(told.get("license") or "").strip()
     short = short if "\n" not in short and len(short) < 40 else ""
-    of_kind = [one.rpartition(" :: ")[2] for one in told.metadata.get_all("Classifier") or () if "License ::" in one]
-    return told.metadata.get("License-Expression") or short or " AND ".join(of_kind)
+    of_kind = [one.rpartition(" :: ")[2] for one in told.get("classifier", ()) if "License ::" in one]
+    return str(told.get("license_expression") or short or " AND ".join(of_kind))

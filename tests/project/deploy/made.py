@@ -203,7 +203,9 @@ helm test dds --namespace composable-dra --logs
 
 def readme(values: str) -> str:
     """The page with a row for each value that has a comment or is none of several: its default and its comment."""
-    rows, notes, path = [], [], [""] * 8
+    rows: list[tuple[str, str, str]] = []
+    notes: list[str] = []
+    path = [""] * 8
     for line in values.splitlines():
         text = line.strip()
         if not text:

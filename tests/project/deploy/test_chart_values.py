@@ -118,7 +118,7 @@ def test_annotations_of_accounts_add_up() -> None:
 
 @pytest.mark.parametrize("metrics", [True, False])
 def test_the_page_is_a_service_over_tls_for_those_who_may(metrics: bool) -> None:
-    peer = {"podSelector": {}}
+    peer: dict[str, Any] = {"podSelector": {}}
     values = {
         "ui": {"enabled": True, "port": 8443},
         "metrics": {"enabled": metrics, "certSecretName": "cert"},

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dds_core.scaler.policy import Policy
+from dds_lab.http_frontend.serving import LOOPBACK
 from dds_lab.shipped import find
 from tests.support.live_lab import LiveLab, eventually, without_scaler
 from tests.support.serve_program import LEASE, Program
@@ -24,8 +25,8 @@ exec unshare --user --map-user=1000650000 --map-group=0 "$@"
 """Begins a program with a user without a name, of group 0, that writes below the first argument and nowhere else."""
 
 
-def _lab(folder: Path, **told: str) -> LiveLab:
-    return LiveLab(without_scaler(find("first_attach")), folder, tls=True, **told)
+def _lab(folder: Path, host: str = LOOPBACK) -> LiveLab:
+    return LiveLab(without_scaler(find("first_attach")), folder, tls=True, host=host)
 
 
 def _serves(lab: LiveLab, folder: Path, *options: str, before: tuple[str, ...] = ()) -> Program:
