@@ -21,6 +21,9 @@ from dds_lab.scenario.parts import KubeletPart
 from dds_lab.time import Time, Timer
 
 RUN_FOR = "lab.dynamic-device-scaler.io/run-for"
+"""Annotation: the seconds that a pod runs. A Job's pod without one runs for `KubeletPart.job`, any other for ever."""
+EXIT_CODE = "lab.dynamic-device-scaler.io/exit-code"
+"""Annotation: the exit code with which it ends; 0 by default."""
 _SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?")
 FIRST_RETRY, LAST_RETRY = 2.0, 120.0
 FORCED = Fixed(0.005)
@@ -60,6 +63,7 @@ class Kubelet:
         self._client = client
         self._time = time
         self._starts, self._stops, self._forced = settings.start.latency(), settings.stop.latency(), forced
+        self._job = settings.job.latency()
         self._fabric = fabric
         self._drivers = drivers
         self._random: Random = time.random("kubelet")
@@ -152,20 +156,25 @@ class Kubelet:
         known.running, known.tries = True, 0
         for serial in known.serials:
             self._fabric.occupy(serial, "/".join(key))
-        # The seconds that the pod runs; None (forever) unless its annotation is a number.
+        # The seconds that the pod runs; None: for ever.
         text = (pod["metadata"].get("annotations") or {}).get(RUN_FOR, "")
-        seconds = float(text) if _SECONDS.fullmatch(text) else None
+        seconds = float(text) if _SECONDS.fullmatch(text) else self._job.draw(self._random) if _is_jobs(pod) else None
         if seconds is not None:
             left = seconds - (self._time.now() - began) / 1_000_000
-            self._after(known, max(0.0, left), lambda: self._succeed(key, known))
+            self._after(known, max(0.0, left), lambda: self._complete(key, known))
 
-    def _succeed(self, key: tuple[str, str], known: _Pod) -> None:
+    def _complete(self, key: tuple[str, str], known: _Pod) -> None:
         pod = self._pods.get(key[1], key[0])
         if pod is None or pod["metadata"]["uid"] != known.uid:
             return
-        done = _ended(pod, instants.written(self._time.now()), "Succeeded", "PodCompleted", 0, "Completed")
+        now = instants.written(self._time.now())
+        code = (pod["metadata"].get("annotations") or {}).get(EXIT_CODE, "0")
+        if code.isdecimal() and 0 < int(code) < 256:
+            done = _ended(pod, now, "Failed", "PodFailed", int(code), "Error")
+        else:
+            done = _ended(pod, now, "Succeeded", "PodCompleted", 0, "Completed")
         if not self._patch(key, done):
-            self._again(known, lambda: self._succeed(key, known))
+            self._again(known, lambda: self._complete(key, known))
             return
         self._vacate(key, known)
 
@@ -239,6 +248,11 @@ class Kubelet:
 
 def _key(pod: Object) -> tuple[str, str]:
     return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+def _is_jobs(pod: Object) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(one.get("controller") and one["kind"] == "Job" for one in owners)
 
 
 def _running(pod: Object, now: str) -> Object:

@@ -96,12 +96,13 @@ class Deployments(Templated):
 
 
 def _check_strategy(strategy: Object) -> Iterator[Cause]:
-    at, rolling = "spec.strategy", strategy.get("rollingUpdate")
+    at = "spec.strategy"
     if strategy["type"] == RECREATE:
-        if rolling is not None:
+        if strategy.get("rollingUpdate") is not None:
             why = f"may not be specified when strategy `type` is '{RECREATE}'"
             yield causes.forbidden(f"{at}.rollingUpdate", why)
     elif strategy["type"] == ROLLING:
+        rolling = strategy["rollingUpdate"]
         yield from _check_share(rolling["maxUnavailable"], f"{at}.rollingUpdate.maxUnavailable")
         yield from _check_share(rolling["maxSurge"], f"{at}.rollingUpdate.maxSurge")
         if _is_zero(rolling["maxUnavailable"]) and _is_zero(rolling["maxSurge"]):

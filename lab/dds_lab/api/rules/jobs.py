@@ -69,7 +69,7 @@ class Jobs(Templated):
     def check_spec_change(self, spec: Object, before: Object, old: Object) -> Iterator[Cause]:
         if before["suspend"] and not (old.get("status") or {}).get("startTime"):
             spec, before = _without_directives(spec), _without_directives(before)
-        fields = FIXED
+        fields: tuple[str, ...] = FIXED
         if spec["completionMode"] == "Indexed" and spec.get("completions") == spec["parallelism"]:
             fields = FIXED[1:]  # an indexed Job is scaled by both numbers at once
         yield from templates.fixed(spec, before, *fields)
