@@ -80,8 +80,11 @@ class Deployments(Templated):
         return {**made, "strategy": strategy}
 
     def for_update(self, new: Object, old: Object, subresource: str) -> Object:
-        """A changed annotation raises the generation, too: the controller copies annotations to ReplicaSets."""
+        """A changed annotation raises the generation, too: the controller copies annotations to ReplicaSets. A write of the
+        status may change annotations: so the controller tells the revision."""
         made = super().for_update(new, old, subresource)
+        if subresource == "status" and new["metadata"].get("annotations"):
+            return {**made, "metadata": {**made["metadata"], "annotations": new["metadata"]["annotations"]}}
         told, before = (one["metadata"].get("annotations") or {} for one in (made, old))
         return made if subresource or told == before or differs(made, old) else raised_generation(made, old)
 
