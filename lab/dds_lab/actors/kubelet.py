@@ -21,7 +21,7 @@ from dds_lab.scenario.parts import KubeletPart
 from dds_lab.time import Time, Timer
 
 RUN_FOR = "lab.dynamic-device-scaler.io/run-for"
-"""Annotation: the seconds that a pod runs. A Job's pod without one runs for `KubeletPart.job`, any other for ever."""
+"""Annotation: the seconds that a pod runs. A Job's pod without it runs for `KubeletPart.job`, any other for ever."""
 EXIT_CODE = "lab.dynamic-device-scaler.io/exit-code"
 """Annotation: the exit code with which it ends; 0 by default."""
 _SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?")
@@ -156,12 +156,21 @@ class Kubelet:
         known.running, known.tries = True, 0
         for serial in known.serials:
             self._fabric.occupy(serial, "/".join(key))
-        # The seconds that the pod runs; None: for ever.
-        text = (pod["metadata"].get("annotations") or {}).get(RUN_FOR, "")
-        seconds = float(text) if _SECONDS.fullmatch(text) else self._job.draw(self._random) if _is_jobs(pod) else None
+        seconds = self._lifetime(pod)
         if seconds is not None:
             left = seconds - (self._time.now() - began) / 1_000_000
             self._after(known, max(0.0, left), lambda: self._complete(key, known))
+
+    def _lifetime(self, pod: Object) -> float | None:
+        """The seconds that the pod runs; None: for ever, as a pod does whose controller wants its containers restarted."""
+        owners = pod["metadata"].get("ownerReferences") or ()
+        kind = next((one["kind"] for one in owners if one.get("controller")), "")
+        if kind and pod["spec"].get("restartPolicy") == "Always":
+            return None
+        text = (pod["metadata"].get("annotations") or {}).get(RUN_FOR, "")
+        if _SECONDS.fullmatch(text):
+            return float(text)
+        return self._job.draw(self._random) if kind == "Job" else None
 
     def _complete(self, key: tuple[str, str], known: _Pod) -> None:
         pod = self._pods.get(key[1], key[0])
@@ -248,11 +257,6 @@ class Kubelet:
 
 def _key(pod: Object) -> tuple[str, str]:
     return pod["metadata"]["namespace"], pod["metadata"]["name"]
-
-
-def _is_jobs(pod: Object) -> bool:
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return any(one.get("controller") and one["kind"] == "Job" for one in owners)
 
 
 def _running(pod: Object, now: str) -> Object:

@@ -8,53 +8,24 @@ from typing import Any
 
 import pytest
 
+from tests.support.commands import REPOSITORY
 from tests.support.joined import QUICK, patient, program
 from tests.support.kubectl import NONE, PROGRAMS, Kubectl
 
 pytestmark = pytest.mark.skipif(not PROGRAMS, reason=NONE)
 
-TEMPLATE = """
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaimTemplate
-metadata: {name: gpu}
-spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: nvidia-a100-40}}]}}}
----
-"""
-PODS = """
-      containers: [{name: c, image: one, resources: {claims: [{name: gpu}]}}]
-      resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]
-"""
-DEPLOYMENT = f"""
-apiVersion: apps/v1
-kind: Deployment
-metadata: {{name: web}}
-spec:
-  selector: {{matchLabels: {{app: web}}}}
-  template:
-    metadata: {{labels: {{app: web}}}}
-    spec:{PODS}"""
-JOB = f"""
-apiVersion: batch/v1
-kind: Job
-metadata: {{name: train}}
-spec:
-  template:
-    metadata: {{annotations: {{lab.dynamic-device-scaler.io/run-for: "3"}}}}
-    spec:
-      restartPolicy: OnFailure{PODS}"""
+MANIFESTS = str(REPOSITORY / "examples" / "demo" / "workloads.yaml")
 
 
 @pytest.fixture(scope="module", params=PROGRAMS or [""], ids=range(max(1, len(PROGRAMS))))
 def kubectl(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
-    """On a lab with a pool of four devices, each of which goes back after two idle seconds."""
+    """On a lab with a pool of four devices, each of which goes back after ten idle seconds."""
     folder = Path(tmp_path_factory.mktemp("workloads"))
-    (folder / "lab.yaml").write_text(QUICK.replace("removal: 1h", "removal: 2s"))
+    (folder / "lab.yaml").write_text(QUICK.replace("removal: 1h", "removal: 10s"))
     config = folder / "config"
-    with program("lab", "up", str(folder / "lab.yaml"), "--speed", "4", "--kubeconfig", str(config)) as up:
+    with program("lab", "up", str(folder / "lab.yaml"), "--speed", "20", "--kubeconfig", str(config)) as up:
         up.until("contexts:")
-        made = Kubectl(request.param, str(config), folder)
-        made("apply", "-f", "-", stdin=TEMPLATE)
-        yield made
+        yield Kubectl(request.param, str(config), folder)
 
 
 def devices(kubectl: Kubectl) -> list[str]:
@@ -67,39 +38,33 @@ def held(kubectl: Kubectl) -> list[str]:
     return [one["metadata"]["name"] for one in claims if (one.get("status") or {}).get("allocation")]
 
 
-@pytest.mark.smoke
-def test_a_deployment_with_devices_is_scaled_rolled_out_and_deleted(kubectl: Kubectl) -> None:
-    assert "deployment.apps/web created" in kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
-    assert "unchanged" in kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
-    rollout = ("rollout", "status", "deployment/web", "--timeout=40s")
+def test_the_example_is_applied_scaled_rolled_out_and_deleted(kubectl: Kubectl) -> None:
+    assert "deployment.apps/infer created" in kubectl("apply", "-f", MANIFESTS)
+    assert "deployment.apps/infer unchanged" in kubectl("apply", "-f", MANIFESTS)
+    rollout = ("rollout", "status", "deployment/infer", "--timeout=40s")
     assert "successfully rolled out" in kubectl(*rollout)
-    kubectl("scale", "deployment/web", "--replicas=2")
-    kubectl("scale", "deployment/web", "--current-replicas=2", "--replicas=3")
-    kubectl(*rollout)
-    assert kubectl("get", "deploy,rs").splitlines()[1].split()[:4] == ["deployment.apps/web", "3/3", "3", "3"]
-    assert len(held(kubectl)) == 3 == len(devices(kubectl))
-    kubectl("set", "image", "deployment/web", "c=two")
-    kubectl(*rollout)
-    kubectl("rollout", "undo", "deployment/web")
-    kubectl(*rollout)
-    assert "3" in kubectl("rollout", "history", "deployment/web").split()
-    pods = kubectl.json("get", "pods", "-l", "app=web")["items"]
-    assert {one["spec"]["containers"][0]["image"] for one in pods} == {"one"}
-    kubectl("delete", "deployment", "web", "--cascade=foreground", "--timeout=20s")
-    assert kubectl("get", "deploy,rs,pods", "-o", "name") == ""
-    patient(lambda: devices(kubectl) == [] and held(kubectl) == [])
-
-
-def test_a_job_completes_with_a_device_and_gives_it_back(kubectl: Kubectl) -> None:
-    assert "job.batch/train created" in kubectl("apply", "-f", "-", stdin=JOB)
     kubectl("wait", "--for=condition=complete", "job/train", "--timeout=40s")
     assert kubectl("get", "jobs").splitlines()[1].split()[:3] == ["train", "Complete", "1/1"]
-    patient(lambda: devices(kubectl) == [] and held(kubectl) == [])
     assert "Completed" in kubectl("get", "pods", "-l", "job-name=train")
-    kubectl("delete", "job", "train")
-    patient(lambda: kubectl("get", "pods", "-o", "name") == "")
+    patient(lambda: len(held(kubectl)) == 1 == len(devices(kubectl)))  # the Job's device went back
+    kubectl("scale", "deployment/infer", "--replicas=3")
+    kubectl("scale", "deployment/infer", "--current-replicas=3", "--replicas=2")
+    kubectl(*rollout)
+    assert kubectl("get", "deploy,rs").splitlines()[1].split()[:4] == ["deployment.apps/infer", "2/2", "2", "2"]
+    kubectl("set", "image", "deployment/infer", "main=other")
+    kubectl(*rollout)
+    kubectl("rollout", "undo", "deployment/infer")
+    kubectl(*rollout)
+    assert "3" in kubectl("rollout", "history", "deployment/infer").split()
+    pods = kubectl.json("get", "pods", "-l", "app=infer")["items"]
+    assert {one["spec"]["containers"][0]["image"].partition("/")[0] for one in pods} == {"registry.k8s.io"}
+    assert len(held(kubectl)) == len(pods) == 2
+    kubectl("delete", "-f", MANIFESTS, "--cascade=foreground", "--timeout=20s")
+    assert kubectl("get", "deploy,rs,jobs,pods", "-o", "name") == ""
+    patient(lambda: devices(kubectl) == [] and held(kubectl) == [])
 
 
+@pytest.mark.smoke
 def test_what_kubectl_makes_without_a_file(kubectl: Kubectl) -> None:
     kubectl("create", "deployment", "plain", "--image=x", "--replicas=2", "--port=80")
     kubectl("create", "job", "short", "--image=x", "--", "sleep", "5")

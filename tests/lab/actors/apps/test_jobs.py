@@ -129,6 +129,17 @@ def test_a_deleted_pod_counts_as_failed_and_is_replaced() -> None:
         assert numbers(there) == (0, 1, 1)
 
 
+def test_a_pod_whose_node_is_lost_is_replaced() -> None:
+    with cluster() as there:
+        there.job(lasts=30, parallelism=2)
+        there.run(2)
+        there.lab.lose_node("node0000")
+        there.run(120)
+        status = there.status("jobs", "train")
+        assert there.conditions("jobs", "train") == COMPLETE
+        assert status["failed"] > 0 and all(one["status"]["phase"] == "Succeeded" for one in there.list("pods"))
+
+
 def test_a_failed_only_policy_waits_for_the_pods_end() -> None:
     with cluster() as there:
         there.job(lasts=30, podReplacementPolicy="Failed")

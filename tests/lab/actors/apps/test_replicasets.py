@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dds_lab.actors.kubelet import RUN_FOR
 from tests.lab.actors.apps.cluster import cluster
 
 
@@ -18,6 +19,17 @@ def test_there_are_as_many_pods_as_wanted() -> None:
         there.change("replicasets", replicas=1)
         there.run(5)
         assert there.status("replicasets")["replicas"] == len(there.names()) == 1
+
+
+def test_pods_of_a_controller_run_for_ever() -> None:
+    with cluster() as there:
+        there.make("replicasets")
+        told = {"template": {"metadata": {"annotations": {RUN_FOR: "5"}}}}
+        there.change("replicasets", **told)
+        there.user.delete("pods", there.names()[0], "default")
+        there.run(30)
+        assert there.list("pods")[0]["metadata"]["annotations"][RUN_FOR] == "5"
+        assert (there.images(), len(there.names())) == (["one"], 1)
 
 
 def test_pods_are_the_controllers_and_go_with_it() -> None:
