@@ -68,24 +68,24 @@ class Cluster:
         found = self.status(plural, name).get("conditions") or ()
         return {one["type"]: f"{one['status']} {one['reason']}" for one in found}
 
-    def list(self, plural: str) -> list[Object]:
+    def all(self, plural: str) -> list[Object]:
         return self.user.list(plural, "default")
 
     def names(self, plural: str = "pods") -> list[str]:
-        return [one["metadata"]["name"] for one in self.list(plural)]
+        return [one["metadata"]["name"] for one in self.all(plural)]
 
     def images(self, phase: str = "Running") -> list[str]:
         """What the pods of a phase run."""
-        pods = [one for one in self.list("pods") if one["status"]["phase"] == phase]
+        pods = [one for one in self.all("pods") if one["status"]["phase"] == phase]
         return sorted(one["spec"]["containers"][0]["image"] for one in pods)
 
     def sizes(self) -> dict[str, int]:
         """Of the ReplicaSets: how many pods of which image they want, if any."""
-        found = {one["spec"]["template"]["spec"]["containers"][0]["image"]: one for one in self.list("replicasets")}
+        found = {one["spec"]["template"]["spec"]["containers"][0]["image"]: one for one in self.all("replicasets")}
         return {image: one["spec"]["replicas"] for image, one in found.items() if one["spec"]["replicas"]}
 
     def events(self, reason: str) -> list[str]:
-        return [one["message"] for one in self.list("events") if one["reason"] == reason]
+        return [one["message"] for one in self.all("events") if one["reason"] == reason]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dds_lab.actors.apps.deployments import REVISION
+from dds_lab.client import Object
 from tests.lab.actors.apps.cluster import Cluster, cluster
 
 READY = {"Available": "True MinimumReplicasAvailable", "Progressing": "True NewReplicaSetAvailable"}
@@ -17,7 +18,7 @@ def test_a_deployment_has_one_replica_set_with_its_pods() -> None:
     with cluster() as there:
         there.make("deployments", replicas=2)
         there.run(2)
-        (rs,) = there.list("replicasets")
+        (rs,) = there.all("replicasets")
         digest = rs["metadata"]["labels"]["pod-template-hash"]
         assert rs["metadata"]["name"] == f"web-{digest}"
         assert rs["spec"]["selector"]["matchLabels"] == {"app": "web", "pod-template-hash": digest}
@@ -34,14 +35,15 @@ def test_a_rolling_update_keeps_to_its_limits() -> None:
         strategy = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
         there.make("deployments", replicas=4, strategy=strategy)
         there.run(2)
-        total, available = [], []
-        there.user.mirror("deployments").on_change(
-            lambda old, new: (
-                None
-                if new is None
-                else (total.append(new["status"]["replicas"]), available.append(new["status"]["availableReplicas"]))
-            )
-        )
+        total: list[int] = []
+        available: list[int] = []
+
+        def note(old: Object | None, new: Object | None) -> None:
+            if new is not None:
+                total.append(new["status"]["replicas"])
+                available.append(new["status"]["availableReplicas"])
+
+        there.user.mirror("deployments").on_change(note)
         there.image("deployments", "two")
         there.run(20)
         assert there.images() == ["two"] * 4
@@ -71,7 +73,7 @@ def test_recreate_ends_all_old_pods_first() -> None:
         there.run(2)
         together: list[set[str]] = []
         there.user.mirror("pods").on_change(
-            lambda old, new: together.append({one["spec"]["containers"][0]["image"] for one in there.list("pods")})
+            lambda old, new: together.append({one["spec"]["containers"][0]["image"] for one in there.all("pods")})
         )
         there.image("deployments", "two")
         there.run(10)

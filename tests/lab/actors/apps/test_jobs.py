@@ -21,7 +21,7 @@ def numbers(there: Cluster) -> tuple[int, int, int]:
 
 
 def held(there: Cluster) -> int:
-    return sum(FINALIZER in (one["metadata"].get("finalizers") or ()) for one in there.list("pods"))
+    return sum(FINALIZER in (one["metadata"].get("finalizers") or ()) for one in there.all("pods"))
 
 
 def test_a_job_runs_ten_seconds_by_default_and_completes() -> None:
@@ -63,14 +63,14 @@ def test_a_queue_ends_with_its_first_success() -> None:
 def test_failed_pods_are_replaced_ever_later_and_at_last_not_at_all() -> None:
     with cluster() as there:
         there.job(lasts=1, code=3, backoffLimit=2)
-        seen = {}
+        seen: dict[int, float] = {}
         for tenth in range(600):
             there.run(0.1)
             seen.setdefault(len(there.names()), tenth / 10)
         assert seen[2] == pytest.approx(11, abs=1) and seen[3] == pytest.approx(32, abs=1)
         assert numbers(there) == (0, 0, 3)
         assert there.conditions("jobs", "train") == failed("BackoffLimitExceeded")
-        state = there.list("pods")[0]["status"]["containerStatuses"][0]["state"]["terminated"]
+        state = there.all("pods")[0]["status"]["containerStatuses"][0]["state"]["terminated"]
         assert (state["exitCode"], state["reason"]) == (3, "Error")
 
 
@@ -106,7 +106,7 @@ def test_each_index_is_done_once() -> None:
     with cluster() as there:
         there.job(lasts=3, completionMode="Indexed", completions=4, parallelism=2)
         there.run(1)
-        pod = there.list("pods")[1]
+        pod = there.all("pods")[1]
         assert pod["metadata"]["name"].startswith("train-1-")
         assert pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == "1"
         assert pod["spec"]["hostname"] == "train-1"
@@ -137,7 +137,7 @@ def test_a_pod_whose_node_is_lost_is_replaced() -> None:
         there.run(120)
         status = there.status("jobs", "train")
         assert there.conditions("jobs", "train") == COMPLETE
-        assert status["failed"] > 0 and all(one["status"]["phase"] == "Succeeded" for one in there.list("pods"))
+        assert status["failed"] > 0 and all(one["status"]["phase"] == "Succeeded" for one in there.all("pods"))
 
 
 def test_a_failed_only_policy_waits_for_the_pods_end() -> None:

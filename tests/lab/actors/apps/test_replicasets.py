@@ -24,11 +24,10 @@ def test_there_are_as_many_pods_as_wanted() -> None:
 def test_pods_of_a_controller_run_for_ever() -> None:
     with cluster() as there:
         there.make("replicasets")
-        told = {"template": {"metadata": {"annotations": {RUN_FOR: "5"}}}}
-        there.change("replicasets", **told)
+        there.change("replicasets", template={"metadata": {"annotations": {RUN_FOR: "5"}}})
         there.user.delete("pods", there.names()[0], "default")
         there.run(30)
-        assert there.list("pods")[0]["metadata"]["annotations"][RUN_FOR] == "5"
+        assert there.all("pods")[0]["metadata"]["annotations"][RUN_FOR] == "5"
         assert (there.images(), len(there.names())) == (["one"], 1)
 
 
@@ -36,7 +35,7 @@ def test_pods_are_the_controllers_and_go_with_it() -> None:
     with cluster() as there:
         owner = there.make("replicasets", replicas=2)
         there.run(1)
-        (reference,) = there.list("pods")[0]["metadata"]["ownerReferences"]
+        (reference,) = there.all("pods")[0]["metadata"]["ownerReferences"]
         assert reference == {
             "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": owner["metadata"]["uid"],
             "controller": True, "blockOwnerDeletion": True,

@@ -19,7 +19,7 @@ def phases(there: Cluster) -> list[tuple[str, str]]:
 
 
 def images(there: Cluster) -> dict[str, str]:
-    return {one["metadata"]["name"]: one["spec"]["containers"][0]["image"] for one in there.list("pods")}
+    return {one["metadata"]["name"]: one["spec"]["containers"][0]["image"] for one in there.all("pods")}
 
 
 def test_pods_come_in_order_and_go_in_reverse() -> None:

@@ -9,7 +9,8 @@ from tests.lab.actors.apps.cluster import cluster
 
 def test_in_the_end_everything_is_as_wanted() -> None:
     with cluster() as there:
-        lab, random, failed = there.lab, there.lab.time.random("trouble"), []
+        lab, random = there.lab, there.lab.time.random("trouble")
+        failed: list[Call] = []
 
         def fail(call: Call) -> None:
             if lab.time.now() < end and call.verb != "watch" and random.random() < 0.2:
