@@ -62,17 +62,18 @@ class Jobs(Controller):
     api_version = "batch/v1"
     resource = "jobs"
 
-    def _orphaned(self, namespace: str, name: str) -> None:
-        """Nobody counts the pods of a Job that is gone."""
+    def _orphaned(self, namespace: str, name: str, uid: str = "") -> None:
+        """Nobody counts the pods of a Job that is gone. `uid`: of the Job that has its name now."""
         for pod in self._client.list("pods", namespace):
-            reference = controller_of(pod)
-            if reference is not None and self._is_ours(reference) and reference["name"] == name:
+            reference = controller_of(pod) or {"name": "", "apiVersion": "", "kind": ""}
+            if self._is_ours(reference) and reference["name"] == name and reference["uid"] != uid:
                 self._let_go(pod)
 
     def _sync(self, owner: Object) -> None:
         spec, metadata = owner["spec"], owner["metadata"]
         if spec.get("managedBy", OWN_MANAGER) != OWN_MANAGER:
             return
+        self._orphaned(metadata["namespace"], metadata["name"], metadata["uid"])
         run = self._looked_at(owner)
         if run.is_true(COMPLETE) or run.is_true(FAILED):
             for pod in run.pods:

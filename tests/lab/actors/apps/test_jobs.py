@@ -171,6 +171,16 @@ def test_all_goes_with_it_whenever_it_is_deleted(policy: str, after: float) -> N
         assert there.names("jobs") == there.names() == []
 
 
+def test_a_job_of_the_same_name_does_not_keep_the_pods_of_the_one_before() -> None:
+    with cluster() as there:
+        there.job()
+        there.run(2)
+        there.user.delete("jobs", "train", "default")
+        there.job(lasts=3)
+        there.run(40)
+        assert (numbers(there), len(there.names()), held(there)) == ((0, 1, 0), 1, 0)
+
+
 def test_another_manager_is_left_alone_and_what_is_not_obeyed_is_told() -> None:
     with cluster() as there:
         there.job("theirs", managedBy="example.com/queue")

@@ -25,7 +25,6 @@ def test_pods_of_a_controller_run_for_ever() -> None:
     with cluster() as there:
         there.make("replicasets")
         there.change("replicasets", template={"metadata": {"annotations": {RUN_FOR: "5"}}})
-        there.user.delete("pods", there.names()[0], "default")
         there.run(30)
         assert there.all("pods")[0]["metadata"]["annotations"][RUN_FOR] == "5"
         assert (there.images(), len(there.names())) == (["one"], 1)
