@@ -14,6 +14,7 @@ class Tunnels(ThreadingTCPServer):
     """`asked` are the hosts with ports that tunnels were asked for; with `login` (user:password) only who says it gets one."""
 
     daemon_threads = True
+    request_queue_size = 128  # a client begins all its watches at once
 
     def __init__(self, login: str = "") -> None:
         self.asked: list[str] = []

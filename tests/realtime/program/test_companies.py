@@ -13,7 +13,7 @@ from dds_core.scaler.policy import Policy
 from dds_lab.http_frontend.serving import LOOPBACK
 from dds_lab.shipped import find
 from tests.support.live_lab import LiveLab, eventually, without_scaler
-from tests.support.serve_program import LEASE, Program
+from tests.support.serve_program import Program
 from tests.support.tunnel import tunnels
 
 RESTRICTED = """
@@ -32,9 +32,7 @@ def _lab(folder: Path, host: str = LOOPBACK) -> LiveLab:
 def _serves(lab: LiveLab, folder: Path, *options: str, before: tuple[str, ...] = ()) -> Program:
     """A program that ended in order, after it had seen the whole cluster, and warned of nothing."""
     log = str(folder / "log.sqlite3")
-    with Program(
-        lab, log, folder, Policy(), "--migrate", "--metrics-secure", *LEASE, *options, before=before
-    ) as program:
+    with Program(lab, log, folder, Policy(), "--migrate", "--metrics-secure", *options, before=before) as program:
         eventually(program.seen_all)
         eventually(lambda: program.probe().code == 200)
         assert program.end() == 0
