@@ -34,7 +34,8 @@ endef
 
 $(READY): requirements-dev.lock pyproject.toml lab/pyproject.toml
 	$(EMPTY_VENV)
-	@$(INSTALL) --require-hashes --requirement requirements-dev.lock
+	@$(INSTALL) --no-deps --require-hashes --requirement requirements-dev.lock # an extra (coverage[toml]) is no locked name
+	@$(@D)/bin/python -m pip check
 	@$(INSTALL) --no-deps --no-build-isolation --editable . --editable ./lab
 	@touch $@
 
