@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dds_adapters.kubernetes.recording import read_recording
 from dds_commands.costs import Rates, cost_of, energy_of, read_rates
 from dds_commands.parameters import policy_read, source_arguments
 from dds_commands.screen import note, position_bar, progress, show, table
@@ -28,6 +29,7 @@ from dds_core.scaler.spending import USED
 if TYPE_CHECKING:  # the lab is imported when the command runs, to keep the help of all commands fast
     from dds_whatif.compare import Fit
     from dds_whatif.derive import Derived
+    from dds_whatif.driven import Phase
     from dds_whatif.outcome import Outcome
     from dds_whatif.sweep import Run, Wanted
     from dds_whatif.world import Fitted
@@ -103,10 +105,12 @@ def asked_options(seeds: int, most: int, runs: str, *own: Decorator) -> Callable
 
 @dataclass(frozen=True)
 class Candidate:
-    """The scaler of a run and its name; `policy` is None for the simulated reference scaler."""
+    """The scaler of a run and its name; `policy` is None for the simulated reference scaler. `phases`: who drives when, if
+    several did; `policy` is then that of the last one that served."""
 
     name: str
     policy: Policy | None
+    phases: tuple[Phase, ...] = ()
 
 
 def refuse(combinations: Mapping[str, bool]) -> None:
@@ -141,8 +145,7 @@ def model_of(asked: Asked, policies: Sequence[str]) -> tuple[Fitted, list[Candid
             behaviour = _read(_scalers(opened.source((asked.other,), None, None)))[0].behaviour
         label = source.label
     told = policy_read(asked.recorded, read_policy)
-    first = _first(read.policy, read.reference, told, label, asked.recorded or label)
-    settings = first.policy or told or Policy()
+    first, settings = _first(read, told, label)
     return fitted(read, behaviour, settings, label=Path(label).name), [first, *tried], counted(history)
 
 
@@ -159,8 +162,12 @@ def _of_scenario(path: str) -> Fitted:
 def _read(source: Source) -> tuple[Derived, History]:
     """Behaviour and history of a source, in one pass."""
     from dds_whatif.derive import Reader
+    from dds_whatif.driven import stamps_of
 
-    reader = Reader(logged=not isinstance(source, Recording))
+    if isinstance(source, Recording):
+        reader = Reader(logged=False, stamps=stamps_of(read_recording(source.path)))
+    else:
+        reader = Reader(logged=True)
     history = History(reader.known)
     for moment in progress(source.told(), None, "reading"):
         reader.take(moment)
@@ -174,22 +181,31 @@ def _scalers(source: Source) -> Source:
     return source
 
 
-def _first(logged: Policy | None, reference: bool, told: Policy | None, label: str, place: str) -> Candidate:
-    """The scaler that ran in the cluster; `place` names the policy's origin. Raises InputError if it cannot be known."""
+def _first(read: Derived, told: Policy | None, label: str) -> tuple[Candidate, Policy]:
+    """What drove the cluster, and the scalers' times, in which `told` overrides what was fitted. Raises InputError if nothing
+    tells it."""
     from dds_whatif.play import serving
 
-    if reference and (logged is None or logged.mode == "observe"):
-        return Candidate(f"recorded ({REFERENCE})", None)
-    if told is not None and logged is not None:
+    conduct = read.conduct
+    settings = conduct.settings(told)
+    phases = conduct.phases(read.begin, settings) or (((0.0, told),) if told is not None else ())
+    if told is not None and conduct.policies and any(policy is not None for _, policy in phases):
         raise InputError(
             "a log tells itself which policy drove", where=label, fix="leave --recorded out; try others by --policy"
         )
-    found = told or logged
-    if found is None:
+    if not phases:
         raise InputError(
-            "a recording does not tell under which policy it was made", where=label, fix="give --recorded FILE"
+            "no scaler is seen in it: nothing tells what drove",
+            where=label,
+            fix="give --recorded FILE, or another source",
         )
-    return Candidate("recorded", serving(found, place))
+    last = next((policy for _, policy in reversed(phases) if policy is None or policy.mode != "observe"), phases[-1][1])
+    if last is not None:
+        serving(last, label)
+    if conduct.policies and last is not None and not conduct.by_reference:
+        settings = last  # the log says it all
+    name = "recorded" if any(policy is not None for _, policy in phases) else f"recorded ({REFERENCE})"
+    return Candidate(name, last, phases if len(phases) > 1 else ()), settings
 
 
 def _candidate(path: str) -> Candidate:
@@ -207,7 +223,7 @@ def played(model: Fitted, candidates: Sequence[Candidate], seeds: int, executor:
     from dds_whatif.play import play, tasks_of
 
     numbers = range(1, seeds + 1)
-    tasks = [task for one in candidates for task in tasks_of(model, one.policy, numbers)]
+    tasks = [task for one in candidates for task in tasks_of(model, one.policy, numbers, one.phases)]
     found = list(progress(executor.map(play, tasks), len(tasks), "playing"))
     return [found[place * seeds : (place + 1) * seeds] for place in range(len(candidates))]
 

@@ -21,6 +21,8 @@ SLACK = {
     **dict.fromkeys(("never bound", "attaches"), 0.0),
 }
 """Absolute differences (seconds, device-hours, numbers) that are small enough to fit, however large their relative part."""
+PART_OF_BOUND = {"wait p95": 5 / 3, "attaches": 1 / 3}
+"""Of these measures another part of the bound is allowed: with 15 %, a quarter of a quantile at the edge, and 5 % of attaches."""
 ENOUGH = 5
 """With fewer seeds than this there is no prediction of what one more seed could give."""
 UNFELT, UNFELT_PART = 0.001, 0.005
@@ -77,7 +79,7 @@ def _fit(name: str, real: float, values: Sequence[float], bound: float, interval
     middle, low, high = median(values), min(values), max(values)
     off = (middle - real) / real if real else None
     verdict: Verdict = "off"
-    if abs(middle - real) <= max(SLACK[name], bound * abs(real)):
+    if abs(middle - real) <= max(SLACK[name], bound * PART_OF_BOUND.get(name, 1.0) * abs(real)):
         verdict = "fits"
     elif _foreseen(values, real) or (interval is not None and interval[0] <= middle <= interval[1]):
         verdict = "within the spread"

@@ -57,11 +57,11 @@ def runs_of(model: Fitted, policy: Policy | None, seeds: Sequence[int]) -> list[
 def predicted(name: str, fitted_on: str, seeds: Sequence[int]) -> dict[str, Fit]:
     """What a source is said to have been by a model whose fabric was fitted on another."""
     source = read(name)
-    policy = source.policy or REFERENCE
+    policy = source.conduct.policy or REFERENCE
     model = fitted(source, read(fitted_on).behaviour, policy, label=name)
     real = outcome(told(name))
     intervals = {"wait p50": real.between(0.5) or (0.0, 0.0), "wait p95": real.between(0.95) or (0.0, 0.0)}
-    runs = runs_of(model, None if source.reference else policy, seeds)
+    runs = runs_of(model, None if source.conduct.by_reference else policy, seeds)
     return {one.measure: one for one in fits(real.measures(), runs, 0.15, intervals)}
 
 
@@ -79,7 +79,11 @@ def test_a_real_log_tells_fleet_workload_and_behaviour() -> None:
         "H100 80G": 12,
     }
     assert 1.0 < found.behaviour.attach["A100 40G"].at(0.5) < 2.5
-    assert found.policy is not None and found.policy.hand_over == "clear" and not found.reference
+    assert (
+        found.conduct.policy is not None
+        and found.conduct.policy.hand_over == "clear"
+        and not found.conduct.by_reference
+    )
 
 
 @pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
@@ -148,7 +152,7 @@ steps:
         ("lose_node", "lost0000"),
         ("resize", 3),
     ]
-    assert found.pools == {("1", "A100 40G"): 4} and found.reference
+    assert found.pools == {("1", "A100 40G"): 4} and found.conduct.by_reference
     assert found.behaviour.attach["A100 40G"].at(0.5) == pytest.approx(4.0, abs=0.2)
     assert 0 < found.behaviour.publishing.at(0.5) <= 5.1, "its publisher looks every five seconds"
     model = fitted(found, found.behaviour, REFERENCE, label="it")
@@ -241,11 +245,12 @@ def test_an_operator_with_one_worker_is_played_by_one_with_its_waits_taken_out_o
     assert found.one_worker
     assert all(samples.seconds[0] > 1.6 and samples.at(0.95) < 2.6 for samples in found.attach.values())
     assert all(samples.at(0.5) < 1.5 for samples in found.detach.values()) and found.listing.at(1.0) < 0.1
-    assert source.policy is not None
-    model = fitted(source, found, source.policy, label="burst")
+    assert source.conduct.policy is not None
+    model = fitted(source, found, source.conduct.policy, label="burst")
     assert model.scenario.parts.operator is not None and model.scenario.parts.operator.kind == "real"
     verdicts = {
-        one.verdict for one in fits(outcome(told).measures(), runs_of(model, source.policy, (1, 2, 3)), 0.25, {})
+        one.verdict
+        for one in fits(outcome(told).measures(), runs_of(model, source.conduct.policy, (1, 2, 3)), 0.25, {})
     }
     assert verdicts == {"fits"}
 
@@ -268,14 +273,14 @@ def test_a_log_is_played_as_the_release_that_it_was_written_beside() -> None:
 def test_another_fabric_is_another_prediction() -> None:
     """The model can fail: with a fabric that takes five times as long, waits are off."""
     source = read("real/burst-22.log.jsonl.gz")
-    assert source.policy is not None
-    model = fitted(source, source.behaviour, source.policy, label="it")
+    assert source.conduct.policy is not None
+    model = fitted(source, source.behaviour, source.conduct.policy, label="it")
     slow = {
         name: delay.model_copy(update={"measured": tuple(5 * each + 10 for each in delay.measured or ())})
         for name, delay in model.scenario.parts.fabric.attach_of.items()
     }
     fabric = model.scenario.parts.fabric.model_copy(update={"attach_of": slow})
     scenario = model.scenario.model_copy(update={"parts": model.scenario.parts.model_copy(update={"fabric": fabric})})
-    runs = runs_of(Fitted(scenario, model.arrivals, (), ()), source.policy, (1,))
+    runs = runs_of(Fitted(scenario, model.arrivals, (), ()), source.conduct.policy, (1,))
     real = outcome(told("real/burst-22.log.jsonl.gz")).measures()
     assert {one.measure: one.verdict for one in fits(real, runs, 0.15, {})}["wait mean"] == "off"

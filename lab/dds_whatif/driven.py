@@ -1,0 +1,286 @@
+"""Fits which scaler drove a cluster when, and with which times, from what it wrote.
+
+The reference scaler shrinks a request when one device of the node fewer was used within its idle time. So the ages of the devices
+that count no more are that time, plus what passed until its next scan. dds marks each device itself. The reference writes at its
+scans when a device was used last; where a source does not have this annotation, claims tell the time.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, NamedTuple
+
+from dds_adapters.kubernetes.recording import RecordedEvent
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.model import (
+    FAILED_CONDITION,
+    ONLINE,
+    OWNER,
+    OWNER_LABEL,
+    RESCHEDULE,
+    AttachRequest,
+    Claim,
+    DeviceKey,
+    FabricResource,
+)
+from dds_core.scaler.policy import Policy, read_policy
+from dds_lab.client import instants
+
+Phase = tuple[float, Policy | None]
+"""From so many seconds after the beginning on, dds drives with this policy, or the reference scaler (None)."""
+Stamps = Mapping[str, Sequence[tuple[int, int]]]
+"""By resource (uid): when it was written (microseconds) that the device was used last, and the instant that was written."""
+REFERENCE, DDS = "reference", "dds"
+ANSWERED = 0.3
+"""A scan that begins within so many seconds of a change of a claim or slice answers that change."""
+FEW = 0.2
+"""Idle times are read at this quantile: a device may be kept longer for many reasons, and is seldom given up earlier."""
+
+
+class Turn(NamedTuple):
+    """From an instant (microseconds) on, this scaler drove: `REFERENCE`, `DDS`, or the name of another's first request."""
+
+    at: int
+    scaler: str
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """What a source shows of its scalers, in seconds: `idle` of devices when they were given up, `scans` from the instant that a
+    claim's devices were there until a scan found them without a change to answer, `reused` since the last use of devices that
+    were promised again, `timeouts` of allocations that the scheduler gave up. `failed`, `signalled`: claims that a scaler failed,
+    and had scheduled anew. `named`: devices of which the scaler named the victim itself. `policies`: those of a log, each with
+    the instant (microseconds) from which it was in force."""
+
+    turns: tuple[Turn, ...] = ()
+    idle: tuple[float, ...] = ()
+    scans: tuple[float, ...] = ()
+    reused: tuple[float, ...] = ()
+    timeouts: tuple[float, ...] = ()
+    failed: int = 0
+    signalled: int = 0
+    named: int = 0
+    policies: tuple[tuple[int, Policy], ...] = ()
+
+    @property
+    def by_reference(self) -> bool:
+        return any(turn.scaler == REFERENCE for turn in self.turns)
+
+    @property
+    def policy(self) -> Policy | None:
+        """A log's last policy; None for a recording."""
+        return self.policies[-1][1] if self.policies else None
+
+    def settings(self, told: Policy | None) -> Policy:
+        """The scaler's times as a policy; fields that `told` sets override what was fitted, and what neither tells has its
+        default, which is the same for both scalers."""
+        found: dict[str, Any] = {}
+        if self.by_reference:
+            found |= {"mode": "detach", "hand_over": "clear"}
+            if self.scan_interval is not None:
+                found["scan_interval_seconds"] = self.scan_interval
+        else:
+            found |= {
+                "mode": "detach" if self.named else "attach",
+                "hand_over": "clear" if self.signalled else "exchange",
+            }
+        if self.idle:
+            found["no_removal_seconds"] = self.idle_seconds
+        if self.reused:
+            found["no_allocation_seconds"] = min(60, int(min(self.reused)))
+        if self.timeouts:
+            found["scheduler"] = {"binding_timeout_seconds": max(1, round(median(self.timeouts)))}
+        own = told.model_dump(mode="json", exclude_unset=True) if told is not None else {}
+        return read_policy({**found, **own})
+
+    @property
+    def idle_seconds(self) -> int:
+        return int(self.idle[int(FEW * len(self.idle))])
+
+    @property
+    def scan_interval(self) -> int | None:
+        """Seconds between two scans of the reference: what waits for one waits half of it. None if nothing waited for one."""
+        late = [*self.scans, *(one - self.idle_seconds for one in self.idle)]
+        return max(1, round(2 * median(late))) if late else None
+
+    def phases(self, begin: int, settings: Policy) -> tuple[Phase, ...]:
+        """Who drove when; dds with `settings` where no log tells its policy. Empty if nobody is seen to drive."""
+        found: list[Phase] = []
+        if self.policies:
+            ends = [at for at, _ in self.policies[1:]] + [1 << 63]
+            for (at, policy), end in zip(self.policies, ends, strict=True):
+                theirs = any(turn.scaler == REFERENCE and turn.at < end for turn in self.turns)
+                found.append((at, None if policy.mode == "observe" and theirs else policy))
+        else:
+            found = [(turn.at, None if turn.scaler == REFERENCE else settings) for turn in self.turns]
+        merged = [one for place, one in enumerate(found) if not place or one[1] != found[place - 1][1]]
+        return tuple((max(0.0, (at - begin) / 1e6) if place else 0.0, who) for place, (at, who) in enumerate(merged))
+
+    def rests_on(self, settings: Policy) -> Iterator[tuple[str, int, str]]:
+        """Name, number of samples and value of what was fitted; nothing of a log whose policy says it all."""
+        if not self.by_reference and (self.policies or not self.turns):
+            return
+        yield "idle time", len(self.idle), f"{settings.no_removal_seconds} s"
+        if self.by_reference:
+            yield "scan interval", len(self.scans) + len(self.idle), f"{settings.scan_interval_seconds} s"
+        yield "time until a device is promised again", len(self.reused), f"{settings.no_allocation_seconds} s at most"
+        yield "binding timeout", len(self.timeouts), f"{settings.scheduler.binding_timeout_seconds} s"
+        yield "claims that the scaler failed", self.failed, f"{self.signalled} had scheduled anew"
+        yield "victims of detaches", len(self.idle), "named by the scaler" if self.named else "chosen by the operator"
+
+    def notes(self) -> Iterator[str]:
+        for turn in self.turns:
+            if turn.scaler not in (REFERENCE, DDS):
+                yield f"requests such as {turn.scaler} are of neither scaler: dds is played in place of who made them"
+                return
+
+
+@dataclass
+class Observer:
+    """Takes the rows of a source one by one. `uuid_at`: UUIDs of the devices that nodes list."""
+
+    uuid_at: Mapping[DeviceKey, str]
+    stamps: Stamps = field(default_factory=dict)
+    policies: list[tuple[int, Policy]] = field(default_factory=list)
+    _turns: list[Turn] = field(default_factory=list)
+    _idle: list[float] = field(default_factory=list)
+    _scans: list[float] = field(default_factory=list)
+    _reused: list[float] = field(default_factory=list)
+    _timeouts: list[float] = field(default_factory=list)
+    _failed: int = 0
+    _signalled: int = 0
+    _marked: set[str] = field(default_factory=set)
+    _stirred: int = 0
+    _resources: dict[str, FabricResource] = field(default_factory=dict)
+    _came: dict[str, int] = field(default_factory=dict)
+    _online: dict[str, int] = field(default_factory=dict)
+    _held: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    _released: dict[str, int] = field(default_factory=dict)
+    _since: dict[str, int] = field(default_factory=dict)
+
+    def conduct(self) -> Conduct:
+        return Conduct(
+            tuple(self._turns), tuple(sorted(self._idle)), tuple(self._scans), tuple(self._reused),
+            tuple(self._timeouts), self._failed, self._signalled, len(self._marked), tuple(self.policies),
+        )  # fmt: skip
+
+    def policy(self, now: int, policy: Policy) -> None:
+        if not self.policies or self.policies[-1][1] != policy:
+            self.policies.append((now, policy))
+
+    def slice(self, now: int) -> None:
+        self._stirred = now
+
+    def request(self, now: int, before: AttachRequest | None, row: AttachRequest | None) -> None:
+        if row is None:
+            return
+        scaler = _scaler_of(row)
+        if before is None:
+            if not self._turns or (scaler, self._turns[-1].scaler) in ((REFERENCE, DDS), (DDS, REFERENCE)):
+                self._turns.append(Turn(now, scaler))
+        elif row.size < before.size and scaler == REFERENCE:
+            self._idle += [age for age in sorted(self._ages(now, row.node))[row.size : before.size] if age > 0]
+
+    def resource(self, now: int, before: FabricResource | None, row: FabricResource | None) -> None:
+        if row is None:
+            self._resources.pop(before.uid if before is not None else "", None)
+            return
+        self._resources[row.uid] = row
+        self._came.setdefault(row.uid, now)
+        if row.state == ONLINE and row.uuid:
+            self._online.setdefault(row.uuid, now)
+        if row.marked and row.uid not in self._marked:
+            self._marked.add(row.uid)
+            if not self._held[row.uuid]:
+                self._idle.append(self._age(now, row))
+
+    def claim(self, now: int, before: Claim | None, row: Claim | None, waits: Callable[[str], bool]) -> None:
+        """`waits`: whether the pod with a uid is neither over nor gone."""
+        uid = (row or before or Claim("")).uid
+        old, new = self._local(before), self._local(row)
+        for uuid in new - old:
+            self._held[uuid].add(uid)
+        for uuid in old - new:
+            self._held[uuid].discard(uid)
+            self._released[uuid] = now
+        told, was = _told(row) - _told(before), _pooled(before)
+        self._failed += FAILED_CONDITION in told
+        if RESCHEDULE in told and was is not None:
+            self._signalled += 1
+            self._signal(now, *was)
+        since = self._since.setdefault(uid, now) if _pooled(row) is not None else self._since.pop(uid, 0)
+        given_up = row is not None and row.allocation is not None and not row.consumers and not _told(before)
+        if since and given_up and before is not None and any(waits(one.uid) for one in before.consumers):
+            self._timeouts.append((now - since) / MICROSECONDS)
+        self._stirred = now
+
+    def _signal(self, now: int, node: str, count: int) -> None:
+        """A claim's devices were found on this node: how long they were there, and how long ago they were used."""
+        there = [one for one in self._on(node) if one.state == ONLINE and not self._held[one.uuid]]
+        since = max((self._online[one.uuid] for one in there if one.uuid in self._online), default=now)
+        if now - max(since, self._stirred) >= ANSWERED * MICROSECONDS:
+            self._scans.append((now - max(since, self._stirred)) / MICROSECONDS)
+        used = sorted((now - self._released[one.uuid] for one in there if one.uuid in self._released), reverse=True)
+        unused = len(there) - len(used)
+        if unused < count <= len(there):
+            self._reused.append(used[count - unused - 1] / MICROSECONDS)
+
+    def _local(self, claim: Claim | None) -> set[str]:
+        """UUIDs of the node's devices that the claim holds."""
+        results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
+        return {self.uuid_at[one.key] for one in results if not one.binding and one.key in self.uuid_at}
+
+    def _on(self, node: str) -> Iterator[FabricResource]:
+        return (one for one in self._resources.values() if one.node == node and not one.leaving)
+
+    def _ages(self, now: int, node: str) -> Iterator[float]:
+        for one in self._on(node):
+            yield 0.0 if self._held[one.uuid] else self._age(now, one)
+
+    def _age(self, now: int, one: FabricResource) -> float:
+        """Seconds since the device was used, as its scaler knows it; a device that never was counts from its arrival. Without the
+        annotation half a second is added: the reference writes whole seconds."""
+        if one.marked:
+            return (now - self._released.get(one.uuid, self._came[one.uid])) / MICROSECONDS
+        stamps = self.stamps.get(one.uid, ())
+        if at := bisect_right(stamps, now, key=lambda stamp: stamp[0]):
+            return (now - stamps[at - 1][1]) / MICROSECONDS
+        if one.uuid in self._released and not stamps:
+            return (now - self._released[one.uuid]) / MICROSECONDS + 0.5
+        return (now - (one.created or self._came[one.uid])) / MICROSECONDS
+
+
+def stamps_of(recorded: Iterable[RecordedEvent]) -> Stamps:
+    """The annotation last-used-time of a recording's resources."""
+    found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for event in recorded:
+        raw = bytes(event.raw)
+        if event.resource == "composableresources" and b"/last-used-time" in raw:
+            metadata = json.loads(raw)["metadata"]
+            for name, text in (metadata.get("annotations") or {}).items():
+                if name.endswith("/last-used-time"):
+                    found[metadata["uid"]].append((event.at, instants.read(text)))
+    return found
+
+
+def _scaler_of(row: AttachRequest) -> str:
+    if row.name.startswith("composability-"):
+        return REFERENCE
+    return DDS if row.labels.get(OWNER_LABEL) == OWNER or row.name.startswith("dds-") else row.name
+
+
+def _pooled(claim: Claim | None) -> tuple[str, int] | None:
+    """Node and number of the pool's devices for which a pod waits."""
+    if claim is None or claim.allocation is None or not claim.consumers:
+        return None
+    number = sum(bool(one.binding) for one in claim.allocation.results)
+    return (claim.allocation.node, number) if number else None
+
+
+def _told(claim: Claim | None) -> set[str]:
+    return {one.type for one in claim.conditions if one.status == "True"} if claim is not None else set()
