@@ -184,11 +184,11 @@ def _scalers(source: Source) -> Source:
 def _first(read: Derived, told: Policy | None, label: str) -> tuple[Candidate, Policy]:
     """What drove the cluster, and the scalers' times, in which `told` overrides what was fitted. Raises InputError if nothing
     tells it."""
+    from dds_whatif import driven
     from dds_whatif.play import serving
 
     conduct = read.conduct
-    settings = conduct.settings(told)
-    phases = conduct.phases(read.begin, settings) or (((0.0, told),) if told is not None else ())
+    phases = conduct.phases(read.begin, told) or (((0.0, told),) if told is not None else ())
     if told is not None and conduct.policies and any(policy is not None for _, policy in phases):
         raise InputError(
             "a log tells itself which policy drove", where=label, fix="leave --recorded out; try others by --policy"
@@ -202,8 +202,7 @@ def _first(read: Derived, told: Policy | None, label: str) -> tuple[Candidate, P
     last = next((policy for _, policy in reversed(phases) if policy is None or policy.mode != "observe"), phases[-1][1])
     if last is not None:
         serving(last, label)
-    if conduct.policies and last is not None and not conduct.by_reference:
-        settings = last  # the log says it all
+    settings = conduct.settings(told, driven.REFERENCE) if any(who is None for _, who in phases) else last or Policy()
     name = "recorded" if any(policy is not None for _, policy in phases) else f"recorded ({REFERENCE})"
     return Candidate(name, last, phases if len(phases) > 1 else ()), settings
 
@@ -267,7 +266,7 @@ def measures_of(found: Outcome, rates: Rates) -> dict[str, float]:
 
 def fit_of(real: Outcome | None, runs: list[list[Outcome]], asked: Asked) -> list[Fit]:
     """Compare the first candidate with reality, and note measures that are off; empty without reality."""
-    from dds_whatif.compare import fits
+    from dds_whatif.compare import failing, fits
 
     if real is None:
         return []
@@ -275,6 +274,8 @@ def fit_of(real: Outcome | None, runs: list[list[Outcome]], asked: Asked) -> lis
     intervals = {name: one for name, one in between.items() if one is not None}
     measured = [measures_of(one, asked.rates) for one in runs[0]]
     found = fits(measures_of(real, asked.rates), measured, asked.bound, intervals)
+    aspects, theirs = real.aspects(), [one.aspects() for one in runs[0]]
+    found = [one if one.verdict == "fits" else one._replace(why=failing(one.measure, aspects, theirs)) for one in found]
     off = [one.measure for one in found if one.verdict == "off"]
     if off:
         note(
@@ -309,7 +310,8 @@ def _of(model: Fitted) -> str:
 def _fit_cells(one: Fit) -> tuple[str, ...]:
     real = number(one.real) + (f" ({_spread(*one.interval)})" if one.interval is not None else "")
     off = "-" if one.off is None else f"{one.off:+.0%}"
-    return (one.measure, real, f"{number(one.model)} ({_spread(one.low, one.high)})", off, one.verdict)
+    verdict = f"{one.verdict}; {one.why}" if one.why else one.verdict
+    return (one.measure, real, f"{number(one.model)} ({_spread(one.low, one.high)})", off, verdict)
 
 
 def _spread(low: float, high: float) -> str:

@@ -43,7 +43,8 @@ Word = Literal["better", "worse", "cannot tell", "the same", "other"]
 
 class Fit(NamedTuple):
     """A measure in reality, with its confidence interval if it has one, and the median, lowest and highest value over the seeds.
-    `off` is the median's relative difference from reality, None if reality is 0."""
+    `off` is the median's relative difference from reality, None if reality is 0. `why`: which assumption of the model fails, and
+    by how much, unless the verdict is `fits`."""
 
     measure: str
     real: float
@@ -53,6 +54,7 @@ class Fit(NamedTuple):
     high: float
     off: float | None
     verdict: Verdict
+    why: str = ""
 
 
 class Difference(NamedTuple):
@@ -84,6 +86,21 @@ def _fit(name: str, real: float, values: Sequence[float], bound: float, interval
     elif _foreseen(values, real) or (interval is not None and interval[0] <= middle <= interval[1]):
         verdict = "within the spread"
     return Fit(name, real, interval, middle, low, high, off, verdict)
+
+
+def failing(measure: str, real: Measures, runs: Sequence[Measures]) -> str:
+    """What a claim or a device did most differently from the model, by `Outcome.aspects` of reality and of the runs. Waits are
+    sums of seconds, so for them the largest difference counts; else the largest relative one."""
+    model = {name: fmean(run[name] for run in runs) for name in real}
+    waits = measure.startswith("wait")
+    names = [name for name in real if name.endswith("seconds of a claim") == waits]
+
+    def size(name: str) -> float:
+        apart = abs(model[name] - real[name])
+        return apart if waits else apart / (max(abs(real[name]), abs(model[name])) or 1.0)
+
+    name = max(names, key=size)
+    return f"{name}: {real[name]:.3g}, in the model {model[name]:.3g}"
 
 
 def _foreseen(values: Sequence[float], real: float) -> bool:

@@ -7,6 +7,7 @@ was bound, or how long it waited before it was withdrawn. `Derived.notes` counts
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ from dds_whatif.driven import Conduct, Observer, Stamps
 
 Cell = tuple[str, str]
 """Fabric and model."""
-EMPTY = "no free resource"
+EMPTY = re.compile(r"no (free|available) resource")
 """The fabric's message for an empty pool. It is not counted as an error: in the model pools run empty by themselves."""
 AWAY = 120.0
 """A node that is gone for at most so many seconds counts as never gone: it registered again."""
@@ -163,10 +164,10 @@ class _ResourceSeen:
 @dataclass
 class Reader:
     """Takes a source's moments one by one and collects what `Derived` holds. `logged`: the source is a log, so its policies are
-    those that acted in the cluster. `stamps`: those of a recording."""
+    those that acted in the cluster. `stamps`: those of a recording, None of a log."""
 
     logged: bool
-    stamps: Stamps = field(default_factory=dict)
+    stamps: Stamps | None = None
     begin: int = 0
     now: int = 0
     config: Config = field(default_factory=lambda: Config(uid=""))
@@ -201,7 +202,7 @@ class Reader:
     _standing: dict[Cell, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.seen = Observer(self.known.uuid_at, self.stamps)
+        self.seen = Observer(self.known.uuid_at, self.nodes, self.stamps)
 
     # -- moments
 
@@ -296,7 +297,8 @@ class Reader:
         seen.node, seen.model = resource.node, resource.model
         if resource.state == "Attaching" and not seen.attaching and not resource.uuid:
             seen.attaching = self._caused[resource.model] = self.now
-        if resource.error and resource.state in ("", "Attaching") and not resource.uuid and EMPTY not in resource.error:
+        coming = resource.state in ("", "Attaching") and not resource.uuid
+        if resource.error and coming and not EMPTY.search(resource.error):
             seen.refused = seen.refused or resource.error
         if resource.uuid:
             self._uuids.add(resource.uuid)

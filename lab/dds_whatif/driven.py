@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import log
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from dds_adapters.kubernetes.recording import RecordedEvent
 from dds_core.kit.policy import MICROSECONDS
@@ -27,9 +28,11 @@ from dds_core.model import (
     Claim,
     DeviceKey,
     FabricResource,
+    Node,
 )
 from dds_core.scaler.policy import Policy, read_policy
 from dds_lab.client import instants
+from dds_lab.scenario.parts import Choice
 
 Phase = tuple[float, Policy | None]
 """From so many seconds after the beginning on, dds drives with this policy, or the reference scaler (None)."""
@@ -38,6 +41,10 @@ Stamps = Mapping[str, Sequence[tuple[int, int]]]
 REFERENCE, DDS = "reference", "dds"
 ANSWERED = 0.3
 """A scan that begins within so many seconds of a change of a claim or slice answers that change."""
+ENOUGH = 5
+"""With fewer placed pods nothing is said about the choice of nodes."""
+BAND, FINDERS = 6, 2
+"""As in the lab: a node with so many small pods more scores a percent less, and of equal nodes one of the first two is taken."""
 FEW = 0.2
 """Idle times are read at this quantile: a device may be kept longer for many reasons, and is seldom given up earlier."""
 
@@ -51,21 +58,33 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True)
 class Conduct:
-    """What a source shows of its scalers, in seconds: `idle` of devices when they were given up, `scans` from the instant that a
-    claim's devices were there until a scan found them without a change to answer, `reused` since the last use of devices that
-    were promised again, `timeouts` of allocations that the scheduler gave up. `failed`, `signalled`: claims that a scaler failed,
-    and had scheduled anew. `named`: devices of which the scaler named the victim itself. `policies`: those of a log, each with
-    the instant (microseconds) from which it was in force."""
+    """What a source shows of its scalers, in seconds: `idle` of devices that the reference gave up, `marked` of those of dds;
+    `scans` from the instant that a claim's devices were there until a scan found them without a change to answer; `reused` since
+    the last use of devices that were promised again; `timeouts` of allocations that the scheduler gave up.
+
+    `failed`, `signalled`: claims that a scaler failed, and had scheduled anew. `policies`: those of a log, each with the instant
+    (microseconds) from which it was in force. `stamped`: the times of last use are those that the reference wrote. `placed`: for
+    each pod that got a node without its devices, how likely that node was under each choice."""
 
     turns: tuple[Turn, ...] = ()
     idle: tuple[float, ...] = ()
+    marked: tuple[float, ...] = ()
     scans: tuple[float, ...] = ()
     reused: tuple[float, ...] = ()
     timeouts: tuple[float, ...] = ()
     failed: int = 0
     signalled: int = 0
-    named: int = 0
     policies: tuple[tuple[int, Policy], ...] = ()
+    stamped: bool = False
+    placed: tuple[Mapping[Choice, float], ...] = ()
+
+    @property
+    def choice(self) -> Choice:
+        """The scheduler's choice among nodes under which the observed ones are likeliest; with few of them, the default."""
+        found: Choice = "least"
+        if len(self.placed) >= ENOUGH:
+            found = max(get_args(Choice), key=lambda choice: sum(log(odds[choice]) for odds in self.placed))
+        return found
 
     @property
     def by_reference(self) -> bool:
@@ -76,21 +95,16 @@ class Conduct:
         """A log's last policy; None for a recording."""
         return self.policies[-1][1] if self.policies else None
 
-    def settings(self, told: Policy | None) -> Policy:
-        """The scaler's times as a policy; fields that `told` sets override what was fitted, and what neither tells has its
-        default, which is the same for both scalers."""
-        found: dict[str, Any] = {}
-        if self.by_reference:
-            found |= {"mode": "detach", "hand_over": "clear"}
-            if self.scan_interval is not None:
-                found["scan_interval_seconds"] = self.scan_interval
-        else:
-            found |= {
-                "mode": "detach" if self.named else "attach",
-                "hand_over": "clear" if self.signalled else "exchange",
-            }
-        if self.idle:
+    def settings(self, told: Policy | None, scaler: str) -> Policy:
+        """A scaler's times as a policy; fields that `told` sets override what was fitted, and what neither tells has its default,
+        which is the same for both scalers."""
+        found: dict[str, Any] = {"mode": "detach", "hand_over": "clear" if self.signalled else "exchange"}
+        if scaler == REFERENCE and self.idle:
             found["no_removal_seconds"] = self.idle_seconds
+        if scaler == DDS and self.marked:
+            found["no_removal_seconds"] = _least(self.marked)
+        if scaler == REFERENCE and self.scan_interval is not None:
+            found["scan_interval_seconds"] = self.scan_interval
         if self.reused:
             found["no_allocation_seconds"] = min(60, int(min(self.reused)))
         if self.timeouts:
@@ -100,16 +114,18 @@ class Conduct:
 
     @property
     def idle_seconds(self) -> int:
-        return int(self.idle[int(FEW * len(self.idle))])
+        """Of the reference. Where claims tell when a device was used last, the reference noted it up to a scan earlier, and gave it
+        up as much later, so that the middle is right."""
+        return _least(self.idle) if self.stamped else round(median(self.idle))
 
     @property
     def scan_interval(self) -> int | None:
         """Seconds between two scans of the reference: what waits for one waits half of it. None if nothing waited for one."""
-        late = [*self.scans, *(one - self.idle_seconds for one in self.idle)]
+        late = [*self.scans, *(abs(one - self.idle_seconds) for one in self.idle)]
         return max(1, round(2 * median(late))) if late else None
 
-    def phases(self, begin: int, settings: Policy) -> tuple[Phase, ...]:
-        """Who drove when; dds with `settings` where no log tells its policy. Empty if nobody is seen to drive."""
+    def phases(self, begin: int, told: Policy | None) -> tuple[Phase, ...]:
+        """Who drove when; of a recording dds with what was fitted and `told`. Empty if nobody is seen to drive."""
         found: list[Phase] = []
         if self.policies:
             ends = [at for at, _ in self.policies[1:]] + [1 << 63]
@@ -117,21 +133,24 @@ class Conduct:
                 theirs = any(turn.scaler == REFERENCE and turn.at < end for turn in self.turns)
                 found.append((at, None if policy.mode == "observe" and theirs else policy))
         else:
-            found = [(turn.at, None if turn.scaler == REFERENCE else settings) for turn in self.turns]
+            ours = self.settings(told, DDS)
+            found = [(turn.at, None if turn.scaler == REFERENCE else ours) for turn in self.turns]
         merged = [one for place, one in enumerate(found) if not place or one[1] != found[place - 1][1]]
         return tuple((max(0.0, (at - begin) / 1e6) if place else 0.0, who) for place, (at, who) in enumerate(merged))
 
     def rests_on(self, settings: Policy) -> Iterator[tuple[str, int, str]]:
         """Name, number of samples and value of what was fitted; nothing of a log whose policy says it all."""
+        yield "choice of nodes", len(self.placed), {"random": "any"}.get(self.choice, f"{self.choice} allocated")
         if not self.by_reference and (self.policies or not self.turns):
             return
-        yield "idle time", len(self.idle), f"{settings.no_removal_seconds} s"
+        yield "idle time", len(self.idle if self.by_reference else self.marked), f"{settings.no_removal_seconds} s"
         if self.by_reference:
             yield "scan interval", len(self.scans) + len(self.idle), f"{settings.scan_interval_seconds} s"
         yield "time until a device is promised again", len(self.reused), f"{settings.no_allocation_seconds} s at most"
         yield "binding timeout", len(self.timeouts), f"{settings.scheduler.binding_timeout_seconds} s"
         yield "claims that the scaler failed", self.failed, f"{self.signalled} had scheduled anew"
-        yield "victims of detaches", len(self.idle), "named by the scaler" if self.named else "chosen by the operator"
+        yield "victims of detaches", len(self.idle), "chosen by the operator"
+        yield "victims of detaches", len(self.marked), "named by the scaler"
 
     def notes(self) -> Iterator[str]:
         for turn in self.turns:
@@ -145,16 +164,18 @@ class Observer:
     """Takes the rows of a source one by one. `uuid_at`: UUIDs of the devices that nodes list."""
 
     uuid_at: Mapping[DeviceKey, str]
-    stamps: Stamps = field(default_factory=dict)
+    nodes: Mapping[str, Node]
+    stamps: Stamps | None = None
     policies: list[tuple[int, Policy]] = field(default_factory=list)
     _turns: list[Turn] = field(default_factory=list)
     _idle: list[float] = field(default_factory=list)
+    _marked: list[float] = field(default_factory=list)
     _scans: list[float] = field(default_factory=list)
     _reused: list[float] = field(default_factory=list)
     _timeouts: list[float] = field(default_factory=list)
     _failed: int = 0
     _signalled: int = 0
-    _marked: set[str] = field(default_factory=set)
+    _names: set[str] = field(default_factory=set)
     _stirred: int = 0
     _resources: dict[str, FabricResource] = field(default_factory=dict)
     _came: dict[str, int] = field(default_factory=dict)
@@ -162,12 +183,23 @@ class Observer:
     _held: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _released: dict[str, int] = field(default_factory=dict)
     _since: dict[str, int] = field(default_factory=dict)
+    _seats: Counter[str] = field(default_factory=Counter)
+    _placed: list[Mapping[Choice, float]] = field(default_factory=list)
 
     def conduct(self) -> Conduct:
         return Conduct(
-            tuple(self._turns), tuple(sorted(self._idle)), tuple(self._scans), tuple(self._reused),
-            tuple(self._timeouts), self._failed, self._signalled, len(self._marked), tuple(self.policies),
-        )  # fmt: skip
+            turns=tuple(self._turns),
+            idle=tuple(sorted(self._idle)),
+            marked=tuple(sorted(self._marked)),
+            scans=tuple(self._scans),
+            reused=tuple(self._reused),
+            timeouts=tuple(self._timeouts),
+            failed=self._failed,
+            signalled=self._signalled,
+            policies=tuple(self.policies),
+            stamped=self.stamps is not None,
+            placed=tuple(self._placed),
+        )
 
     def policy(self, now: int, policy: Policy) -> None:
         if not self.policies or self.policies[-1][1] != policy:
@@ -183,8 +215,11 @@ class Observer:
         if before is None:
             if not self._turns or (scaler, self._turns[-1].scaler) in ((REFERENCE, DDS), (DDS, REFERENCE)):
                 self._turns.append(Turn(now, scaler))
-        elif row.size < before.size and scaler == REFERENCE:
+        elif row.size < before.size and scaler == REFERENCE and self._observes():  # dds adopts its requests
             self._idle += [age for age in sorted(self._ages(now, row.node))[row.size : before.size] if age > 0]
+
+    def _observes(self) -> bool:
+        return not self.policies or self.policies[-1][1].mode == "observe"
 
     def resource(self, now: int, before: FabricResource | None, row: FabricResource | None) -> None:
         if row is None:
@@ -194,10 +229,10 @@ class Observer:
         self._came.setdefault(row.uid, now)
         if row.state == ONLINE and row.uuid:
             self._online.setdefault(row.uuid, now)
-        if row.marked and row.uid not in self._marked:
-            self._marked.add(row.uid)
+        if row.marked and row.uid not in self._names:
+            self._names.add(row.uid)
             if not self._held[row.uuid]:
-                self._idle.append(self._age(now, row))
+                self._marked.append(self._age(now, row))
 
     def claim(self, now: int, before: Claim | None, row: Claim | None, waits: Callable[[str], bool]) -> None:
         """`waits`: whether the pod with a uid is neither over nor gone."""
@@ -208,6 +243,10 @@ class Observer:
         for uuid in old - new:
             self._held[uuid].discard(uid)
             self._released[uuid] = now
+        if row is not None and _pooled(row) and (before is None or before.allocation is None):
+            self._placed.append(self._odds(_seat(row)))
+        self._seats.subtract([_seat(before)])
+        self._seats.update([_seat(row)])
         told, was = _told(row) - _told(before), _pooled(before)
         self._failed += FAILED_CONDITION in told
         if RESCHEDULE in told and was is not None:
@@ -230,6 +269,16 @@ class Observer:
         if unused < count <= len(there):
             self._reused.append(used[count - unused - 1] / MICROSECONDS)
 
+    def _odds(self, node: str) -> Mapping[Choice, float]:
+        """How likely the node was, given the pods on all nodes; a tenth for reasons that are not known."""
+        bands = {name: self._seats[name] // BAND for name in sorted(self.nodes)}
+        unknown = 0.1 / (len(bands) or 1)
+        found: dict[Choice, float] = {"random": 10 * unknown}
+        for choice, best in (("least", min(bands.values(), default=0)), ("most", max(bands.values(), default=0))):
+            first = [name for name, band in bands.items() if band == best][:FINDERS]
+            found[choice] = unknown + (0.9 / len(first) if node in first else 0.0)
+        return found
+
     def _local(self, claim: Claim | None) -> set[str]:
         """UUIDs of the node's devices that the claim holds."""
         results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
@@ -247,11 +296,11 @@ class Observer:
         annotation half a second is added: the reference writes whole seconds."""
         if one.marked:
             return (now - self._released.get(one.uuid, self._came[one.uid])) / MICROSECONDS
-        stamps = self.stamps.get(one.uid, ())
+        stamps = (self.stamps or {}).get(one.uid, ())
         if at := bisect_right(stamps, now, key=lambda stamp: stamp[0]):
             return (now - stamps[at - 1][1]) / MICROSECONDS
         if one.uuid in self._released and not stamps:
-            return (now - self._released[one.uuid]) / MICROSECONDS + 0.5
+            return (now - self._released[one.uuid]) / MICROSECONDS
         return (now - (one.created or self._came[one.uid])) / MICROSECONDS
 
 
@@ -268,6 +317,11 @@ def stamps_of(recorded: Iterable[RecordedEvent]) -> Stamps:
     return found
 
 
+def _least(ages: Sequence[float]) -> int:
+    """The least age but for exceptions, in whole seconds, as both scalers take them."""
+    return int(ages[int(FEW * len(ages))])
+
+
 def _scaler_of(row: AttachRequest) -> str:
     if row.name.startswith("composability-"):
         return REFERENCE
@@ -280,6 +334,11 @@ def _pooled(claim: Claim | None) -> tuple[str, int] | None:
         return None
     number = sum(bool(one.binding) for one in claim.allocation.results)
     return (claim.allocation.node, number) if number else None
+
+
+def _seat(claim: Claim | None) -> str:
+    """The node on which a pod has the claim, or waits for it; "" for none."""
+    return claim.allocation.node if claim is not None and claim.allocation is not None and claim.consumers else ""
 
 
 def _told(claim: Claim | None) -> set[str]:

@@ -258,7 +258,8 @@ def _parts(source: Derived, behaviour: Behaviour, policy: Policy) -> Parts:
         scheduler=SchedulerPart(
             profiles=profiles_of(
                 policy, {"default-scheduler"} | {row.scheduler for row in source.pods if row.scheduler}
-            )
+            ),
+            choice=source.conduct.choice,
         ),
         fabric=Fabrics(**fabric),
         operator=OperatorPart(kind="real" if behaviour.one_worker else "ideal", sync=0.0),

@@ -47,11 +47,18 @@ class Profile(Written):
     )
 
 
+Choice = Literal["least", "most", "random"]
+
+
 class SchedulerPart(Written):
     """The scheduler."""
 
     profiles: dict[DnsName, Profile] = Field(
         default={"default-scheduler": Profile()}, description="By schedulerName.", min_length=1
+    )
+    choice: Choice = Field(
+        default="least",
+        description="Preferred nodes: `least` or `most` allocated (scoringStrategy), or `random`: any that fits.",
     )
     clock: Offset = Field(default=0.0, description="Offset of its host's clock, ahead (+) or behind (-).")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -17,8 +18,15 @@ from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_core.timeline import Moment
 from dds_lab.lab import Lab
 from dds_lab.scenario import parse, written
+from dds_lab.scenario.cluster import Fabric, Nodes
+from dds_lab.scenario.parts import Choice, SchedulerPart
+from dds_lab.scenario.scenario import Run as Pod
+from dds_lab.scenario.workload import Arrival
+from dds_whatif import driven
+from dds_whatif import play as playing
 from dds_whatif.compare import Fit, fits
 from dds_whatif.derive import Derived, Reader
+from dds_whatif.driven import Phase
 from dds_whatif.outcome import outcome
 from dds_whatif.play import play, tasks_of
 from dds_whatif.world import Fitted, TooShort, fitted
@@ -284,3 +292,76 @@ def test_another_fabric_is_another_prediction() -> None:
     runs = runs_of(Fitted(scenario, model.arrivals, (), ()), source.conduct.policy, (1,))
     real = outcome(told("real/burst-22.log.jsonl.gz")).measures()
     assert {one.measure: one.verdict for one in fits(real, runs, 0.15, {})}["wait mean"] == "off"
+
+
+# -- who drove ---------------------------------------------------------------------------------------------------------
+
+
+DRIVEN = parse(
+    """
+duration: 5m
+cluster:
+  models: [{model: A100 40G, device: nvidia-a100-40, product: NVIDIA A100 40GB PCIe}]
+  fabrics: [{id: 1, devices: {A100 40G: 6}}]
+  nodes: [{count: 2}]
+parts:
+  operator: {kind: ideal}
+  scaler: {interval: 3s, removal: 20s}
+  fabric: {attach: {between: [2s, 3s]}, detach: {between: [1s, 2s]}}
+""",
+    "a test",
+)
+PODS = tuple(
+    Arrival(at=5.0 + 11.0 * n, run=Pod(name=f"p{n}", devices={"nvidia-a100-40": 1}, delete_after=8.0))
+    for n in range(24)
+)
+SERVES = Policy(mode="detach", no_removal_seconds=12)
+
+
+@pytest.mark.parametrize(
+    ("phases", "told"),
+    [
+        (((0.0, None), (150.0, SERVES)), "the reference"),
+        (((0.0, Policy()), (60.0, SERVES)), "nobody"),
+        (((0.0, Policy(mode="detach", no_removal_seconds=60)), (100.0, SERVES)), "dds"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_a_log_tells_who_drove_when_and_its_phases_are_played_again(phases: tuple[Phase, ...], told: str) -> None:
+    (task,) = tasks_of(Fitted(DRIVEN, PODS, (), ()), SERVES, (8,), phases)
+    log = list(playing.played(task)[0])
+    source = Reader(logged=True).read(log).derived()
+    settings = source.conduct.settings(None, driven.REFERENCE)
+    found = source.conduct.phases(source.begin, None)
+    assert [who if who is None else (who.mode, who.no_removal_seconds) for _, who in found] == [
+        who if who is None else (who.mode, who.no_removal_seconds) for _, who in phases
+    ]
+    assert [at for at, _ in found] == pytest.approx([at for at, _ in phases], abs=1.0)
+    if told == "the reference":
+        assert settings.no_removal_seconds in range(18, 23) and settings.scan_interval_seconds <= 6
+    model = fitted(source, source.behaviour, settings, label="it")
+    runs = [play(one).measures() for one in tasks_of(model, SERVES, (1, 2, 3, 4, 5), found)]
+    verdicts = {one.measure: one.verdict for one in fits(outcome(log).measures(), runs, 0.15, {})}
+    assert "off" not in {verdicts[name] for name in ("wait mean", "attaches", "idle hours")}, verdicts
+    if told == "nobody":  # as if dds had served from the beginning: another answer
+        alone = [play(one).measures() for one in tasks_of(model, SERVES, (1, 2))]
+        assert alone[0]["wait max"] < 30 < runs[0]["wait max"]
+
+
+@pytest.mark.parametrize("choice", get_args(Choice))
+def test_the_choice_among_nodes_is_found_in_where_pods_were_placed(choice: Choice) -> None:
+    """Twenty pods that stay, on six nodes: of small pods a node takes six before it scores otherwise."""
+    cluster = DRIVEN.cluster.model_copy(
+        update={"fabrics": (Fabric(id=1, devices={"A100 40G": 20}),), "nodes": (Nodes(count=6),)}
+    )
+    scheduler = SchedulerPart(choice=choice)
+    scenario = DRIVEN.model_copy(
+        update={"cluster": cluster, "parts": DRIVEN.parts.model_copy(update={"scheduler": scheduler}), "duration": 60.0}
+    )
+    pods = tuple(Arrival(at=2.0 * n, run=Pod(name=f"p{n}", devices={"nvidia-a100-40": 1})) for n in range(20))
+    (task,) = tasks_of(Fitted(scenario, pods, (), ()), SERVES, (1,))
+    source = Reader(logged=True).read(playing.played(task)[0]).derived()
+    assert source.conduct.choice == choice
+    model = fitted(source, source.behaviour, SERVES, label="it")
+    assert model.scenario.parts.scheduler is not None and model.scenario.parts.scheduler.choice == choice
+    assert {what: words for what, _, words in model.rests_on}["choice of nodes"]
