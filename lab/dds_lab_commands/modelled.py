@@ -73,7 +73,7 @@ def asked_options(seeds: int, most: int, runs: str, *own: Decorator) -> Callable
     options: tuple[Decorator, ...] = (
         source_arguments,
         *own,
-        click.option("--recorded", metavar="FILE", help="The policy that drove a recording; a log has its own."),
+        click.option("--recorded", metavar="FILE", help="Policy fields that override what was fitted on a recording."),
         click.option("--fit", "other", metavar="SOURCE", help="Fit fabric, driver and publisher on this source instead."),
         click.option("--seeds", type=click.IntRange(1, most), default=seeds, show_default=True, help=f"Runs of {runs}."),
         click.option("--jobs", type=click.IntRange(1, 256), help="Parallel runs; by default one per core."),

@@ -202,7 +202,7 @@ class Reader:
     _standing: dict[Cell, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.seen = Observer(self.known.uuid_at, self.nodes, self.stamps)
+        self.seen = Observer(self.known.uuid_at, self.stamps)
 
     # -- moments
 
@@ -220,7 +220,9 @@ class Reader:
             self.version = moment.fact.version
         before, now = self.known.learn(moment.fact)
         if self.logged and isinstance(moment.fact, PolicyChanged | Checkpoint):
-            self.seen.policy(moment.at, self.known.policy)
+            told = self.seen.conduct
+            if told.policy != self.known.policy:
+                told.policies.append((moment.at, self.known.policy))
         found = now if now is not None else before
         if found is not None:
             self._row(before, now)
@@ -244,6 +246,9 @@ class Reader:
                 self.seen.slice(self.now)
                 self._slice(before if isinstance(before, Slice) else None, one, gone=now is None)
             case Node() as node:
+                self.seen.nodes.pop(node.name, None)
+                if now is not None:
+                    self.seen.nodes[node.name] = node
                 self._node(before if isinstance(before, Node) else None, node, gone=now is None)
             case Config() as config if now is not None:
                 self.config = config
@@ -447,7 +452,7 @@ class Reader:
             if cell not in self._first:
                 self._settled(cell, number, since)
         self._built_in()
-        conduct = self.seen.conduct()
+        conduct = self.seen.conduct
         pods = sorted(self._pod_rows(), key=lambda row: (row.at, row.namespace, row.name))
         return Derived(
             begin=self.begin,

@@ -41,10 +41,11 @@ Stamps = Mapping[str, Sequence[tuple[int, int]]]
 REFERENCE, DDS = "reference", "dds"
 ANSWERED = 0.3
 """A scan that begins within so many seconds of a change of a claim or slice answers that change."""
-ENOUGH = 5
-"""With fewer placed pods nothing is said about the choice of nodes."""
-BAND, FINDERS = 6, 2
-"""As in the lab: a node with so many small pods more scores a percent less, and of equal nodes one of the first two is taken."""
+MUCH, MOST_PLACED = 2.0, 500
+"""How much likelier (logarithm) another choice of nodes than the default has to be; more placed pods tell nothing new."""
+BAND, FINDERS, AGAIN = 6, 2, 0.75
+"""As in the lab: a node with so many small pods more scores a percent less, and of equal nodes one of the first two is taken; how
+often these are known already."""
 FEW = 0.2
 """Idle times are read at this quantile: a device may be kept longer for many reasons, and is seldom given up earlier."""
 
@@ -56,7 +57,7 @@ class Turn(NamedTuple):
     scaler: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Conduct:
     """What a source shows of its scalers, in seconds: `idle` of devices that the reference gave up, `marked` of those of dds;
     `scans` from the instant that a claim's devices were there until a scan found them without a change to answer; `reused` since
@@ -66,29 +67,34 @@ class Conduct:
     (microseconds) from which it was in force. `stamped`: the times of last use are those that the reference wrote. `placed`: for
     each pod that got a node without its devices, how likely that node was under each choice."""
 
-    turns: tuple[Turn, ...] = ()
-    idle: tuple[float, ...] = ()
-    marked: tuple[float, ...] = ()
-    scans: tuple[float, ...] = ()
-    reused: tuple[float, ...] = ()
-    timeouts: tuple[float, ...] = ()
+    stamped: bool = False
+    turns: list[Turn] = field(default_factory=list)
+    idle: list[float] = field(default_factory=list)
+    marked: list[float] = field(default_factory=list)
+    scans: list[float] = field(default_factory=list)
+    reused: list[float] = field(default_factory=list)
+    timeouts: list[float] = field(default_factory=list)
     failed: int = 0
     signalled: int = 0
-    policies: tuple[tuple[int, Policy], ...] = ()
-    stamped: bool = False
-    placed: tuple[Mapping[Choice, float], ...] = ()
+    policies: list[tuple[int, Policy]] = field(default_factory=list)
+    placed: list[Mapping[Choice, float]] = field(default_factory=list)
 
     @property
     def choice(self) -> Choice:
-        """The scheduler's choice among nodes under which the observed ones are likeliest; with few of them, the default."""
-        found: Choice = "least"
-        if len(self.placed) >= ENOUGH:
-            found = max(get_args(Choice), key=lambda choice: sum(log(odds[choice]) for odds in self.placed))
-        return found
+        """The choice among nodes under which the observed ones are much likelier than under the default; else the default."""
+        default: Choice = "least"
+        likely = {one: sum(log(odds[one]) for odds in self.placed) for one in get_args(Choice)}
+        best = max(get_args(Choice), key=lambda one: likely[one])
+        return best if likely[best] > likely[default] + MUCH else default
 
     @property
     def by_reference(self) -> bool:
         return any(turn.scaler == REFERENCE for turn in self.turns)
+
+    @property
+    def observed(self) -> bool:
+        """Whether dds only observes, as far as the source tells."""
+        return self.policy is None or self.policy.mode == "observe"
 
     @property
     def policy(self) -> Policy | None:
@@ -114,8 +120,8 @@ class Conduct:
 
     @property
     def idle_seconds(self) -> int:
-        """Of the reference. Where claims tell when a device was used last, the reference noted it up to a scan earlier, and gave it
-        up as much later, so that the middle is right."""
+        """Of the reference. Where claims tell the last use, it noted that up to a scan earlier and gave the device up as much
+        later, so that the middle is right."""
         return _least(self.idle) if self.stamped else round(median(self.idle))
 
     @property
@@ -153,10 +159,9 @@ class Conduct:
         yield "victims of detaches", len(self.marked), "named by the scaler"
 
     def notes(self) -> Iterator[str]:
-        for turn in self.turns:
-            if turn.scaler not in (REFERENCE, DDS):
-                yield f"requests such as {turn.scaler} are of neither scaler: dds is played in place of who made them"
-                return
+        others = [turn.scaler for turn in self.turns if turn.scaler not in (REFERENCE, DDS)]
+        if others:
+            yield f"requests such as {others[0]} are of neither scaler: dds is played in place of who made them"
 
 
 @dataclass
@@ -164,17 +169,9 @@ class Observer:
     """Takes the rows of a source one by one. `uuid_at`: UUIDs of the devices that nodes list."""
 
     uuid_at: Mapping[DeviceKey, str]
-    nodes: Mapping[str, Node]
     stamps: Stamps | None = None
-    policies: list[tuple[int, Policy]] = field(default_factory=list)
-    _turns: list[Turn] = field(default_factory=list)
-    _idle: list[float] = field(default_factory=list)
-    _marked: list[float] = field(default_factory=list)
-    _scans: list[float] = field(default_factory=list)
-    _reused: list[float] = field(default_factory=list)
-    _timeouts: list[float] = field(default_factory=list)
-    _failed: int = 0
-    _signalled: int = 0
+    nodes: dict[str, Node] = field(default_factory=dict)
+    conduct: Conduct = field(init=False)
     _names: set[str] = field(default_factory=set)
     _stirred: int = 0
     _resources: dict[str, FabricResource] = field(default_factory=dict)
@@ -184,26 +181,10 @@ class Observer:
     _released: dict[str, int] = field(default_factory=dict)
     _since: dict[str, int] = field(default_factory=dict)
     _seats: Counter[str] = field(default_factory=Counter)
-    _placed: list[Mapping[Choice, float]] = field(default_factory=list)
+    _chosen: list[str] = field(default_factory=list)
 
-    def conduct(self) -> Conduct:
-        return Conduct(
-            turns=tuple(self._turns),
-            idle=tuple(sorted(self._idle)),
-            marked=tuple(sorted(self._marked)),
-            scans=tuple(self._scans),
-            reused=tuple(self._reused),
-            timeouts=tuple(self._timeouts),
-            failed=self._failed,
-            signalled=self._signalled,
-            policies=tuple(self.policies),
-            stamped=self.stamps is not None,
-            placed=tuple(self._placed),
-        )
-
-    def policy(self, now: int, policy: Policy) -> None:
-        if not self.policies or self.policies[-1][1] != policy:
-            self.policies.append((now, policy))
+    def __post_init__(self) -> None:
+        self.conduct = Conduct(stamped=self.stamps is not None)
 
     def slice(self, now: int) -> None:
         self._stirred = now
@@ -213,13 +194,13 @@ class Observer:
             return
         scaler = _scaler_of(row)
         if before is None:
-            if not self._turns or (scaler, self._turns[-1].scaler) in ((REFERENCE, DDS), (DDS, REFERENCE)):
-                self._turns.append(Turn(now, scaler))
-        elif row.size < before.size and scaler == REFERENCE and self._observes():  # dds adopts its requests
-            self._idle += [age for age in sorted(self._ages(now, row.node))[row.size : before.size] if age > 0]
-
-    def _observes(self) -> bool:
-        return not self.policies or self.policies[-1][1].mode == "observe"
+            if not self.conduct.turns or (scaler, self.conduct.turns[-1].scaler) in (
+                (REFERENCE, DDS),
+                (DDS, REFERENCE),
+            ):
+                self.conduct.turns.append(Turn(now, scaler))
+        elif row.size < before.size and scaler == REFERENCE and self.conduct.observed:  # dds adopts its requests
+            self.conduct.idle += [age for age in sorted(self._ages(now, row.node))[row.size : before.size] if age > 0]
 
     def resource(self, now: int, before: FabricResource | None, row: FabricResource | None) -> None:
         if row is None:
@@ -232,7 +213,7 @@ class Observer:
         if row.marked and row.uid not in self._names:
             self._names.add(row.uid)
             if not self._held[row.uuid]:
-                self._marked.append(self._age(now, row))
+                self.conduct.marked.append(self._age(now, row))
 
     def claim(self, now: int, before: Claim | None, row: Claim | None, waits: Callable[[str], bool]) -> None:
         """`waits`: whether the pod with a uid is neither over nor gone."""
@@ -243,19 +224,20 @@ class Observer:
         for uuid in old - new:
             self._held[uuid].discard(uid)
             self._released[uuid] = now
-        if row is not None and _pooled(row) and (before is None or before.allocation is None):
-            self._placed.append(self._odds(_seat(row)))
+        anew = before is None or before.allocation is None
+        if anew and row is not None and _pooled(row) and _seat(row) and len(self.conduct.placed) < MOST_PLACED:
+            self.conduct.placed.append(self._odds(row))
         self._seats.subtract([_seat(before)])
         self._seats.update([_seat(row)])
         told, was = _told(row) - _told(before), _pooled(before)
-        self._failed += FAILED_CONDITION in told
+        self.conduct.failed += FAILED_CONDITION in told
         if RESCHEDULE in told and was is not None:
-            self._signalled += 1
+            self.conduct.signalled += 1
             self._signal(now, *was)
         since = self._since.setdefault(uid, now) if _pooled(row) is not None else self._since.pop(uid, 0)
         given_up = row is not None and row.allocation is not None and not row.consumers and not _told(before)
         if since and given_up and before is not None and any(waits(one.uid) for one in before.consumers):
-            self._timeouts.append((now - since) / MICROSECONDS)
+            self.conduct.timeouts.append((now - since) / MICROSECONDS)
         self._stirred = now
 
     def _signal(self, now: int, node: str, count: int) -> None:
@@ -263,20 +245,38 @@ class Observer:
         there = [one for one in self._on(node) if one.state == ONLINE and not self._held[one.uuid]]
         since = max((self._online[one.uuid] for one in there if one.uuid in self._online), default=now)
         if now - max(since, self._stirred) >= ANSWERED * MICROSECONDS:
-            self._scans.append((now - max(since, self._stirred)) / MICROSECONDS)
+            self.conduct.scans.append((now - max(since, self._stirred)) / MICROSECONDS)
         used = sorted((now - self._released[one.uuid] for one in there if one.uuid in self._released), reverse=True)
         unused = len(there) - len(used)
         if unused < count <= len(there):
-            self._reused.append(used[count - unused - 1] / MICROSECONDS)
+            self.conduct.reused.append(used[count - unused - 1] / MICROSECONDS)
 
-    def _odds(self, node: str) -> Mapping[Choice, float]:
-        """How likely the node was, given the pods on all nodes; a tenth for reasons that are not known."""
-        bands = {name: self._seats[name] // BAND for name in sorted(self.nodes)}
-        unknown = 0.1 / (len(bands) or 1)
-        found: dict[Choice, float] = {"random": 10 * unknown}
-        for choice, best in (("least", min(bands.values(), default=0)), ("most", max(bands.values(), default=0))):
-            first = [name for name, band in bands.items() if band == best][:FINDERS]
-            found[choice] = unknown + (0.9 / len(first) if node in first else 0.0)
+    def _odds(self, claim: Claim) -> Mapping[Choice, float]:
+        """How likely the claim's node was, given the pods on all nodes that have the label of its devices; a tenth for unknown
+        reasons. Of nodes that score alike the scheduler takes the first ones in an order of its own, so mostly those that it took
+        before."""
+        results = claim.allocation.results if claim.allocation is not None else ()
+        devices = {one.pool.rpartition("-fabric")[0] for one in results if one.binding}
+        node, bands = _seat(claim), dict[str, int]()
+        for name, one in self.nodes.items():
+            labelled = {key.rpartition("/")[2] for key, value in one.labels.items() if value == "true"}
+            if name == node or (devices <= labelled and not one.unschedulable):
+                bands[name] = self._seats[name] // BAND
+
+        def odds(best: int) -> float:
+            alike = [name for name, band in bands.items() if band == best]
+            before = [name for name in self._chosen if name in alike][:FINDERS]
+            others = len(alike) - len(before)
+            again = 0.0 if not before else AGAIN if others else 1.0
+            part = again / len(before) if node in before else (1 - again) / others if node in alike else 0.0
+            return 0.1 / len(bands) + 0.9 * part
+
+        found: Mapping[Choice, float] = {
+            "least": odds(min(bands.values())),
+            "most": odds(max(bands.values())),
+            "random": 1 / len(bands),
+        }
+        self._chosen = [node, *(name for name in self._chosen if name != node)]
         return found
 
     def _local(self, claim: Claim | None) -> set[str]:
@@ -292,16 +292,13 @@ class Observer:
             yield 0.0 if self._held[one.uuid] else self._age(now, one)
 
     def _age(self, now: int, one: FabricResource) -> float:
-        """Seconds since the device was used, as its scaler knows it; a device that never was counts from its arrival. Without the
-        annotation half a second is added: the reference writes whole seconds."""
+        """Seconds since the device was used, as its scaler knows it; a device that never was counts from its arrival."""
         if one.marked:
             return (now - self._released.get(one.uuid, self._came[one.uid])) / MICROSECONDS
         stamps = (self.stamps or {}).get(one.uid, ())
-        if at := bisect_right(stamps, now, key=lambda stamp: stamp[0]):
-            return (now - stamps[at - 1][1]) / MICROSECONDS
-        if one.uuid in self._released and not stamps:
-            return (now - self._released[one.uuid]) / MICROSECONDS
-        return (now - (one.created or self._came[one.uid])) / MICROSECONDS
+        at = bisect_right(stamps, now, key=lambda stamp: stamp[0])
+        used = stamps[at - 1][1] if at else 0 if stamps else self._released.get(one.uuid, 0)
+        return (now - (used or one.created or self._came[one.uid])) / MICROSECONDS
 
 
 def stamps_of(recorded: Iterable[RecordedEvent]) -> Stamps:
@@ -319,7 +316,7 @@ def stamps_of(recorded: Iterable[RecordedEvent]) -> Stamps:
 
 def _least(ages: Sequence[float]) -> int:
     """The least age but for exceptions, in whole seconds, as both scalers take them."""
-    return int(ages[int(FEW * len(ages))])
+    return int(sorted(ages)[int(FEW * len(ages))])
 
 
 def _scaler_of(row: AttachRequest) -> str:

@@ -29,6 +29,8 @@ from dds_whatif.outcome import Outcome, outcome
 from dds_whatif.world import Fitted, profiles_of
 
 LOG, CLUSTER = "whatif/scaler", "kube-system-of-the-lab"
+GOLDEN = 0.618034
+"""Multiples of it, modulo one, are spread evenly: so are the phases of the reference's scans over the seeds."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,10 @@ def played(task: Task) -> tuple[Iterable[Moment], int]:
         path = Path(folder) / "pods.csv"
         path.write_text(task.pods, encoding="utf-8")
         scenario = parse(task.scenario, "the scenario").model_copy(update={"seed": task.seed, "workload": str(path)})
+        knobs = scenario.parts.scaler
+        if knobs is not None:  # nobody knows when the reference began to scan
+            phased = knobs.model_copy(update={"phase": task.seed * GOLDEN % 1 * knobs.interval})
+            scenario = scenario.model_copy(update={"parts": scenario.parts.model_copy(update={"scaler": phased})})
         phases = task.phases or ((0.0, task.policy),)
         drives = [policy for _, policy in phases if policy is not None]
         return _ours(scenario, phases, drives[-1], task.guarded) if drives else _reference(scenario)

@@ -163,6 +163,9 @@ class ScalerPart(Written):
         default=True,
         description="Write the time of last use at every scan, like the reference, not only at begin and end.",
     )
+    phase: Duration = Field(
+        default=0.0, description="The first scan is so much earlier than an interval after the start."
+    )
     ready: bool = Field(default=False, description="Set FabricDeviceReady: pods keep the pool's device.")
 
 
