@@ -60,8 +60,8 @@ class Turn(NamedTuple):
 @dataclass
 class Conduct:
     """What a source shows of its scalers, in seconds: `idle` of devices that the reference gave up, `marked` of those of dds;
-    `scans` from the instant that a claim's devices were there until a scan found them without a change to answer; `reused` since
-    the last use of devices that were promised again; `timeouts` of allocations that the scheduler gave up.
+    `scans` from the instant that a claim's devices were there until a scan found them without a change to answer; `timeouts` of
+    allocations that the scheduler gave up.
 
     `failed`, `signalled`: claims that a scaler failed, and had scheduled anew. `policies`: those of a log, each with the instant
     (microseconds) from which it was in force. `stamped`: the times of last use are those that the reference wrote. `placed`: for
@@ -72,7 +72,6 @@ class Conduct:
     idle: list[float] = field(default_factory=list)
     marked: list[float] = field(default_factory=list)
     scans: list[float] = field(default_factory=list)
-    reused: list[float] = field(default_factory=list)
     timeouts: list[float] = field(default_factory=list)
     failed: int = 0
     signalled: int = 0
@@ -111,8 +110,6 @@ class Conduct:
             found["no_removal_seconds"] = _least(self.marked)
         if scaler == REFERENCE and self.scan_interval is not None:
             found["scan_interval_seconds"] = self.scan_interval
-        if self.reused:
-            found["no_allocation_seconds"] = min(60, int(min(self.reused)))
         if self.timeouts:
             found["scheduler"] = {"binding_timeout_seconds": max(1, round(median(self.timeouts)))}
         own = told.model_dump(mode="json", exclude_unset=True) if told is not None else {}
@@ -152,11 +149,9 @@ class Conduct:
         yield "idle time", len(self.idle if self.by_reference else self.marked), f"{settings.no_removal_seconds} s"
         if self.by_reference:
             yield "scan interval", len(self.scans) + len(self.idle), f"{settings.scan_interval_seconds} s"
-        yield "time until a device is promised again", len(self.reused), f"{settings.no_allocation_seconds} s at most"
         yield "binding timeout", len(self.timeouts), f"{settings.scheduler.binding_timeout_seconds} s"
         yield "claims that the scaler failed", self.failed, f"{self.signalled} had scheduled anew"
-        yield "victims of detaches", len(self.idle), "chosen by the operator"
-        yield "victims of detaches", len(self.marked), "named by the scaler"
+        yield "victims of detaches", len(self.idle) + len(self.marked), f"{len(self.marked)} named by the scaler"
 
     def notes(self) -> Iterator[str]:
         others = [turn.scaler for turn in self.turns if turn.scaler not in (REFERENCE, DDS)]
@@ -172,10 +167,8 @@ class Observer:
     stamps: Stamps | None = None
     nodes: dict[str, Node] = field(default_factory=dict)
     conduct: Conduct = field(init=False)
-    _names: set[str] = field(default_factory=set)
     _stirred: int = 0
     _resources: dict[str, FabricResource] = field(default_factory=dict)
-    _came: dict[str, int] = field(default_factory=dict)
     _online: dict[str, int] = field(default_factory=dict)
     _held: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _released: dict[str, int] = field(default_factory=dict)
@@ -207,13 +200,10 @@ class Observer:
             self._resources.pop(before.uid if before is not None else "", None)
             return
         self._resources[row.uid] = row
-        self._came.setdefault(row.uid, now)
         if row.state == ONLINE and row.uuid:
             self._online.setdefault(row.uuid, now)
-        if row.marked and row.uid not in self._names:
-            self._names.add(row.uid)
-            if not self._held[row.uuid]:
-                self.conduct.marked.append(self._age(now, row))
+        if row.marked and not (before is not None and before.marked) and not self._held[row.uuid]:
+            self.conduct.marked.append(self._age(now, row))
 
     def claim(self, now: int, before: Claim | None, row: Claim | None, waits: Callable[[str], bool]) -> None:
         """`waits`: whether the pod with a uid is neither over nor gone."""
@@ -225,31 +215,27 @@ class Observer:
             self._held[uuid].discard(uid)
             self._released[uuid] = now
         anew = before is None or before.allocation is None
-        if anew and row is not None and _pooled(row) and _seat(row) and len(self.conduct.placed) < MOST_PLACED:
+        if anew and row is not None and _pooled(row) and len(self.conduct.placed) < MOST_PLACED:
             self.conduct.placed.append(self._odds(row))
         self._seats.subtract([_seat(before)])
         self._seats.update([_seat(row)])
         told, was = _told(row) - _told(before), _pooled(before)
         self.conduct.failed += FAILED_CONDITION in told
-        if RESCHEDULE in told and was is not None:
+        if RESCHEDULE in told and was:
             self.conduct.signalled += 1
-            self._signal(now, *was)
-        since = self._since.setdefault(uid, now) if _pooled(row) is not None else self._since.pop(uid, 0)
+            self._signal(now, was)
+        since = self._since.setdefault(uid, now) if _pooled(row) else self._since.pop(uid, 0)
         given_up = row is not None and row.allocation is not None and not row.consumers and not _told(before)
         if since and given_up and before is not None and any(waits(one.uid) for one in before.consumers):
             self.conduct.timeouts.append((now - since) / MICROSECONDS)
         self._stirred = now
 
-    def _signal(self, now: int, node: str, count: int) -> None:
-        """A claim's devices were found on this node: how long they were there, and how long ago they were used."""
+    def _signal(self, now: int, node: str) -> None:
+        """A claim's devices were found on this node: how long they were there."""
         there = [one for one in self._on(node) if one.state == ONLINE and not self._held[one.uuid]]
         since = max((self._online[one.uuid] for one in there if one.uuid in self._online), default=now)
         if now - max(since, self._stirred) >= ANSWERED * MICROSECONDS:
             self.conduct.scans.append((now - max(since, self._stirred)) / MICROSECONDS)
-        used = sorted((now - self._released[one.uuid] for one in there if one.uuid in self._released), reverse=True)
-        unused = len(there) - len(used)
-        if unused < count <= len(there):
-            self.conduct.reused.append(used[count - unused - 1] / MICROSECONDS)
 
     def _odds(self, claim: Claim) -> Mapping[Choice, float]:
         """How likely the claim's node was, given the pods on all nodes that have the label of its devices; a tenth for unknown
@@ -294,11 +280,11 @@ class Observer:
     def _age(self, now: int, one: FabricResource) -> float:
         """Seconds since the device was used, as its scaler knows it; a device that never was counts from its arrival."""
         if one.marked:
-            return (now - self._released.get(one.uuid, self._came[one.uid])) / MICROSECONDS
+            return (now - self._released.get(one.uuid, one.created)) / MICROSECONDS
         stamps = (self.stamps or {}).get(one.uid, ())
         at = bisect_right(stamps, now, key=lambda stamp: stamp[0])
         used = stamps[at - 1][1] if at else 0 if stamps else self._released.get(one.uuid, 0)
-        return (now - (used or one.created or self._came[one.uid])) / MICROSECONDS
+        return (now - (used or one.created)) / MICROSECONDS
 
 
 def stamps_of(recorded: Iterable[RecordedEvent]) -> Stamps:
@@ -325,12 +311,10 @@ def _scaler_of(row: AttachRequest) -> str:
     return DDS if row.labels.get(OWNER_LABEL) == OWNER or row.name.startswith("dds-") else row.name
 
 
-def _pooled(claim: Claim | None) -> tuple[str, int] | None:
-    """Node and number of the pool's devices for which a pod waits."""
-    if claim is None or claim.allocation is None or not claim.consumers:
-        return None
-    number = sum(bool(one.binding) for one in claim.allocation.results)
-    return (claim.allocation.node, number) if number else None
+def _pooled(claim: Claim | None) -> str:
+    """The node on which a pod waits for the pool's devices; "" for none."""
+    pooled = claim is not None and claim.allocation is not None and any(one.binding for one in claim.allocation.results)
+    return _seat(claim) if pooled else ""
 
 
 def _seat(claim: Claim | None) -> str:

@@ -8,11 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dds_adapters.kubernetes.recording import RecordedEvent, replay_events
 from dds_core.errors import DdsError, InputError
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.log import MemoryLog
-from dds_core.replay import moments, of_steps
+from dds_core.replay import moments
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy
 from dds_core.timeline import Moment
@@ -23,7 +22,6 @@ from dds_lab.scenario import Scenario, parse, written
 from dds_lab.scenario.parts import ScalerPart
 from dds_lab.scenario.workload import write_rows
 from dds_lab.setup import install_guard
-from dds_lab.time import VirtualTime
 from dds_whatif.driven import Phase
 from dds_whatif.outcome import Outcome, outcome
 from dds_whatif.world import Fitted, profiles_of
@@ -89,53 +87,36 @@ def played(task: Task) -> tuple[Iterable[Moment], int]:
         if knobs is not None:  # nobody knows when the reference began to scan
             phased = knobs.model_copy(update={"phase": task.seed * GOLDEN % 1 * knobs.interval})
             scenario = scenario.model_copy(update={"parts": scenario.parts.model_copy(update={"scaler": phased})})
-        phases = task.phases or ((0.0, task.policy),)
-        drives = [policy for _, policy in phases if policy is not None]
-        return _ours(scenario, phases, drives[-1], task.guarded) if drives else _reference(scenario)
+        return _played(scenario, task.phases or ((0.0, task.policy),), task.guarded)
 
 
-def _ours(scenario: Scenario, phases: tuple[Phase, ...], last: Policy, guarded: bool) -> tuple[Iterable[Moment], int]:
-    """While the reference scaler drives, dds observes under the rest of its `last` policy."""
-    found = scenario.model_copy(update={"parts": scenario.parts.model_copy(update={"scaler": None})})
-    watching = last.model_copy(update={"mode": "observe"})
+def _played(scenario: Scenario, phases: tuple[Phase, ...], guarded: bool) -> tuple[Iterable[Moment], int]:
+    """While the reference scaler drives, dds observes. Where it drives alone, it is a part of the lab."""
+    ours = [policy for _, policy in phases if policy is not None]
+    found = scenario
+    if ours:
+        found = scenario.model_copy(update={"parts": scenario.parts.model_copy(update={"scaler": None})})
+    watching = (ours or [Policy()])[-1].model_copy(update={"mode": "observe"})
     log = MemoryLog(LOG, cluster=CLUSTER, recorded_at=found.start)
     with Lab.virtual(found) as lab:
         if guarded:
             install_guard(lab.client("installer"), SCALER_USER)
         scaler = OurScaler(lab, log, phases[0][1] or watching)
-        lab.cast("scaler", lambda: None, scaler.kill)
+        if ours:
+            lab.cast("scaler", lambda: None, scaler.kill)
         scaler.start()
         try:
             for (_, policy), end in zip(phases, [*(begin for begin, _ in phases[1:]), found.duration], strict=True):
                 scaler.change_policy(policy or watching)
                 knobs = scenario.parts.scaler or ScalerPart()
-                reference = ReferenceScaler(lab.client("reference-scaler"), lab.time, knobs) if policy is None else None
-                if reference is not None:
-                    reference.start()
+                other = ReferenceScaler(lab.client("reference-scaler"), lab.time, knobs)
+                if ours and policy is None:
+                    other.start()
                 lab.run(until=found.start + round(end * MICROSECONDS))
-                if reference is not None:
-                    reference.stop()
+                if ours and policy is None:
+                    other.stop()
             if scaler.faults:
                 raise DdsError(f"the scaler stopped: {scaler.faults[0]}", where=f"seed {found.seed}")
         finally:
             scaler.kill()
         return moments(log.read_lean(0), SCALER), lab.time.now()
-
-
-class _Kept:
-    """A recording in memory."""
-
-    def __init__(self) -> None:
-        self.events: list[RecordedEvent] = []
-
-    def write(self, at: int, resource: str, type: str, obj: bytes) -> None:
-        self.events.append(RecordedEvent(at, resource, type, obj))
-
-
-def _reference(scenario: Scenario) -> tuple[Iterable[Moment], int]:
-    kept = _Kept()
-    with Lab.virtual(scenario, sink=kept) as lab:
-        assert isinstance(lab.time, VirtualTime)
-        lab.run()
-        now = lab.time.now()
-    return of_steps(replay_events(kept.events, Policy())), now
