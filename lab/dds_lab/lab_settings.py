@@ -98,6 +98,7 @@ def scheduler(scenario: Scenario, knobs: written.SchedulerPart, allocation_delay
     gates = Gates.for_version(scenario.cluster.version, scenario.cluster.gates.scheduler)
     return SchedulerSettings(
         profiles=knobs.profiles,
+        choice=knobs.choice,
         gates={name: gates.on(name) for name in GATES},
         release=scenario.cluster.version,
         clock_offset=knobs.clock,

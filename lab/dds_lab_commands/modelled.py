@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dds_adapters.kubernetes.recording import read_recording
 from dds_commands.costs import Rates, cost_of, energy_of, read_rates
 from dds_commands.parameters import policy_read, source_arguments
 from dds_commands.screen import note, position_bar, progress, show, table
@@ -28,6 +29,7 @@ from dds_core.scaler.spending import USED
 if TYPE_CHECKING:  # the lab is imported when the command runs, to keep the help of all commands fast
     from dds_whatif.compare import Fit
     from dds_whatif.derive import Derived
+    from dds_whatif.driven import Phase
     from dds_whatif.outcome import Outcome
     from dds_whatif.sweep import Run, Wanted
     from dds_whatif.world import Fitted
@@ -71,7 +73,7 @@ def asked_options(seeds: int, most: int, runs: str, *own: Decorator) -> Callable
     options: tuple[Decorator, ...] = (
         source_arguments,
         *own,
-        click.option("--recorded", metavar="FILE", help="The policy that drove a recording; a log has its own."),
+        click.option("--recorded", metavar="FILE", help="Policy fields that override what was fitted on a recording."),
         click.option("--fit", "other", metavar="SOURCE", help="Fit fabric, driver and publisher on this source instead."),
         click.option("--seeds", type=click.IntRange(1, most), default=seeds, show_default=True, help=f"Runs of {runs}."),
         click.option("--jobs", type=click.IntRange(1, 256), help="Parallel runs; by default one per core."),
@@ -103,10 +105,12 @@ def asked_options(seeds: int, most: int, runs: str, *own: Decorator) -> Callable
 
 @dataclass(frozen=True)
 class Candidate:
-    """The scaler of a run and its name; `policy` is None for the simulated reference scaler."""
+    """The scaler of a run and its name; `policy` is None for the simulated reference scaler. `phases`: who drives when, if
+    several did; `policy` is then that of the last one that served."""
 
     name: str
     policy: Policy | None
+    phases: tuple[Phase, ...] = ()
 
 
 def refuse(combinations: Mapping[str, bool]) -> None:
@@ -141,8 +145,7 @@ def model_of(asked: Asked, policies: Sequence[str]) -> tuple[Fitted, list[Candid
             behaviour = _read(_scalers(opened.source((asked.other,), None, None)))[0].behaviour
         label = source.label
     told = policy_read(asked.recorded, read_policy)
-    first = _first(read.policy, read.reference, told, label, asked.recorded or label)
-    settings = first.policy or told or Policy()
+    first, settings = _first(read, told, label)
     return fitted(read, behaviour, settings, label=Path(label).name), [first, *tried], counted(history)
 
 
@@ -159,8 +162,12 @@ def _of_scenario(path: str) -> Fitted:
 def _read(source: Source) -> tuple[Derived, History]:
     """Behaviour and history of a source, in one pass."""
     from dds_whatif.derive import Reader
+    from dds_whatif.driven import stamps_of
 
-    reader = Reader(logged=not isinstance(source, Recording))
+    if isinstance(source, Recording):
+        reader = Reader(logged=False, stamps=stamps_of(read_recording(source.path)))
+    else:
+        reader = Reader(logged=True)
     history = History(reader.known)
     for moment in progress(source.told(), None, "reading"):
         reader.take(moment)
@@ -174,22 +181,30 @@ def _scalers(source: Source) -> Source:
     return source
 
 
-def _first(logged: Policy | None, reference: bool, told: Policy | None, label: str, place: str) -> Candidate:
-    """The scaler that ran in the cluster; `place` names the policy's origin. Raises InputError if it cannot be known."""
+def _first(read: Derived, told: Policy | None, label: str) -> tuple[Candidate, Policy]:
+    """What drove the cluster, and the scalers' times, in which `told` overrides what was fitted. Raises InputError if nothing
+    tells it."""
+    from dds_whatif import driven
     from dds_whatif.play import serving
 
-    if reference and (logged is None or logged.mode == "observe"):
-        return Candidate(f"recorded ({REFERENCE})", None)
-    if told is not None and logged is not None:
+    conduct = read.conduct
+    phases = conduct.phases(read.begin, told) or (((0.0, told),) if told is not None else ())
+    if told is not None and conduct.policies and any(policy is not None for _, policy in phases):
         raise InputError(
             "a log tells itself which policy drove", where=label, fix="leave --recorded out; try others by --policy"
         )
-    found = told or logged
-    if found is None:
+    if not phases:
         raise InputError(
-            "a recording does not tell under which policy it was made", where=label, fix="give --recorded FILE"
+            "no scaler is seen in it: nothing tells what drove",
+            where=label,
+            fix="give --recorded FILE, or another source",
         )
-    return Candidate("recorded", serving(found, place))
+    last = next((policy for _, policy in reversed(phases) if policy is None or policy.mode != "observe"), phases[-1][1])
+    if last is not None:
+        serving(last, label)
+    settings = conduct.settings(told, driven.REFERENCE) if any(who is None for _, who in phases) else last or Policy()
+    name = "recorded" if any(policy is not None for _, policy in phases) else f"recorded ({REFERENCE})"
+    return Candidate(name, last, phases if len(phases) > 1 else ()), settings
 
 
 def _candidate(path: str) -> Candidate:
@@ -207,7 +222,7 @@ def played(model: Fitted, candidates: Sequence[Candidate], seeds: int, executor:
     from dds_whatif.play import play, tasks_of
 
     numbers = range(1, seeds + 1)
-    tasks = [task for one in candidates for task in tasks_of(model, one.policy, numbers)]
+    tasks = [task for one in candidates for task in tasks_of(model, one.policy, numbers, one.phases)]
     found = list(progress(executor.map(play, tasks), len(tasks), "playing"))
     return [found[place * seeds : (place + 1) * seeds] for place in range(len(candidates))]
 
@@ -251,7 +266,7 @@ def measures_of(found: Outcome, rates: Rates) -> dict[str, float]:
 
 def fit_of(real: Outcome | None, runs: list[list[Outcome]], asked: Asked) -> list[Fit]:
     """Compare the first candidate with reality, and note measures that are off; empty without reality."""
-    from dds_whatif.compare import fits
+    from dds_whatif.compare import failing, fits
 
     if real is None:
         return []
@@ -259,6 +274,8 @@ def fit_of(real: Outcome | None, runs: list[list[Outcome]], asked: Asked) -> lis
     intervals = {name: one for name, one in between.items() if one is not None}
     measured = [measures_of(one, asked.rates) for one in runs[0]]
     found = fits(measures_of(real, asked.rates), measured, asked.bound, intervals)
+    aspects, theirs = real.aspects(), [one.aspects() for one in runs[0]]
+    found = [one if one.verdict == "fits" else one._replace(why=failing(one.measure, aspects, theirs)) for one in found]
     off = [one.measure for one in found if one.verdict == "off"]
     if off:
         note(
@@ -293,7 +310,8 @@ def _of(model: Fitted) -> str:
 def _fit_cells(one: Fit) -> tuple[str, ...]:
     real = number(one.real) + (f" ({_spread(*one.interval)})" if one.interval is not None else "")
     off = "-" if one.off is None else f"{one.off:+.0%}"
-    return (one.measure, real, f"{number(one.model)} ({_spread(one.low, one.high)})", off, one.verdict)
+    verdict = f"{one.verdict}; {one.why}" if one.why else one.verdict
+    return (one.measure, real, f"{number(one.model)} ({_spread(one.low, one.high)})", off, verdict)
 
 
 def _spread(low: float, high: float) -> str:

@@ -13,6 +13,7 @@ from dds_commands.parameters import output_options
 from dds_commands.running import FINE, UNFIT
 from dds_commands.screen import show, show_json, table
 from dds_core.errors import InputError
+from dds_core.scaler.policy import Policy
 from dds_core.scaler.spending import USED
 from dds_lab_commands import modelled
 from dds_lab_commands.modelled import Asked, Candidate, number
@@ -20,6 +21,7 @@ from dds_lab_commands.modelled import Asked, Candidate, number
 if TYPE_CHECKING:  # the lab is imported when the command runs, to keep the help of all commands fast
     from dds_whatif.outcome import Outcome
     from dds_whatif.plan import Plan, Point
+    from dds_whatif.world import Fitted
 
 TOLD = ("wait p50", "wait p95", "wait max", "never bound", "attaches", "idle hours")
 
@@ -54,9 +56,7 @@ def plan(asked: Asked, objectives: tuple[str, ...], policy: str | None, form: st
         raise InputError("a plan needs something to meet", where="--objective", fix="add --objective 'p95 wait <= 60s'")
     wanted = [objective_of(one) for one in objectives]
     model, candidates, real = modelled.model_of(asked, () if policy is None else (policy,))
-    base = candidates[-1]
-    if base.policy is None:
-        raise InputError("the simulated reference scaler has no pools to plan", where="--policy", fix="name a policy")
+    base, under = _planned_for(candidates[-1], model)
     executor, at_once = opened_engine("processes", asked.jobs)
     with modelled.ended(executor):
         runs = modelled.played(model, candidates[:1], asked.seeds, executor) if real else []
@@ -68,10 +68,10 @@ def plan(asked: Asked, objectives: tuple[str, ...], policy: str | None, form: st
                 modelled.show_fit(model, fit, candidates[0], asked)
             return UNFIT
         with modelled.swept_by(executor, at_once, asked.results) as play:
-            found = Planner(model, base.policy, wanted, range(1, asked.seeds + 1), play).plan()
+            found = Planner(model, under, wanted, range(1, asked.seeds + 1), play).plan()
         # The outcomes of the plan itself, one for each seed.
-        there, under = changed(model, base.policy, found.cell, "the plan")
-        (outcomes,) = modelled.played(there, [Candidate("plan", under)], asked.seeds, executor)
+        there, planned = changed(model, under, found.cell, "the plan")
+        (outcomes,) = modelled.played(there, [Candidate("plan", planned)], asked.seeds, executor)
     saved = _saved(found, outcomes, asked.rates)
     if form == "json":
         show_json({**modelled.about(model, fit, asked), "policy": base.name, **_document(found, saved)})
@@ -103,6 +103,23 @@ def _saved(found: Plan, outcomes: Sequence[Outcome], rates: Rates) -> dict[str, 
             row |= {name: fmean(known)} if known else {}
         saved[model] = row
     return saved
+
+
+def _planned_for(base: Candidate, model: Fitted) -> tuple[Candidate, Policy]:
+    """The candidate and the policy to plan for. For the reference scaler that is dds with its times: a plan varies limits, idle
+    times and pre-warming, which only dds has."""
+    from dds_lab.scenario.parts import ScalerPart
+
+    if base.policy is not None:
+        return base, base.policy
+    times = model.scenario.parts.scaler or ScalerPart()
+    policy = Policy(
+        mode="detach",
+        scan_interval_seconds=round(times.interval),
+        no_removal_seconds=round(times.removal),
+        no_allocation_seconds=round(times.allocation),
+    )
+    return Candidate(f"dds, with the times of the {modelled.REFERENCE} scaler", policy), policy
 
 
 # -- output --------------------------------------------------------------------------------------------------------------

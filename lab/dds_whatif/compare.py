@@ -21,6 +21,8 @@ SLACK = {
     **dict.fromkeys(("never bound", "attaches"), 0.0),
 }
 """Absolute differences (seconds, device-hours, numbers) that are small enough to fit, however large their relative part."""
+PART_OF_BOUND = {"wait p95": 5 / 3, "attaches": 1 / 3}
+"""Of these measures another part of the bound is allowed: with 15 %, a quarter of a quantile at the edge, and 5 % of attaches."""
 ENOUGH = 5
 """With fewer seeds than this there is no prediction of what one more seed could give."""
 UNFELT, UNFELT_PART = 0.001, 0.005
@@ -41,7 +43,8 @@ Word = Literal["better", "worse", "cannot tell", "the same", "other"]
 
 class Fit(NamedTuple):
     """A measure in reality, with its confidence interval if it has one, and the median, lowest and highest value over the seeds.
-    `off` is the median's relative difference from reality, None if reality is 0."""
+    `off` is the median's relative difference from reality, None if reality is 0. `why`: which assumption of the model fails, and
+    by how much, unless the verdict is `fits`."""
 
     measure: str
     real: float
@@ -51,6 +54,7 @@ class Fit(NamedTuple):
     high: float
     off: float | None
     verdict: Verdict
+    why: str = ""
 
 
 class Difference(NamedTuple):
@@ -77,11 +81,26 @@ def _fit(name: str, real: float, values: Sequence[float], bound: float, interval
     middle, low, high = median(values), min(values), max(values)
     off = (middle - real) / real if real else None
     verdict: Verdict = "off"
-    if abs(middle - real) <= max(SLACK[name], bound * abs(real)):
+    if abs(middle - real) <= max(SLACK[name], bound * PART_OF_BOUND.get(name, 1.0) * abs(real)):
         verdict = "fits"
     elif _foreseen(values, real) or (interval is not None and interval[0] <= middle <= interval[1]):
         verdict = "within the spread"
     return Fit(name, real, interval, middle, low, high, off, verdict)
+
+
+def failing(measure: str, real: Measures, runs: Sequence[Measures]) -> str:
+    """What a claim or a device did most differently from the model, by `Outcome.aspects` of reality and of the runs. Waits are
+    sums of seconds, so for them the largest difference counts; else the largest relative one."""
+    model = {name: fmean(run[name] for run in runs) for name in real}
+    waits = measure.startswith("wait")
+    names = [name for name in real if name.endswith("seconds of a claim") == waits]
+
+    def size(name: str) -> float:
+        apart = abs(model[name] - real[name])
+        return apart if waits else apart / (max(abs(real[name]), abs(model[name])) or 1.0)
+
+    name = max(names, key=size)
+    return f"{name}: {real[name]:.3g}, in the model {model[name]:.3g}"
 
 
 def _foreseen(values: Sequence[float], real: float) -> bool:

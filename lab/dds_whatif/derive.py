@@ -7,12 +7,14 @@ was bound, or how long it waited before it was withdrawn. `Derived.notes` counts
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dds_core.events import Capabilities
+from dds_core.events.shared import Checkpoint, PolicyChanged
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import (
     FINISHED,
@@ -28,13 +30,13 @@ from dds_core.model import (
     Pod,
     Slice,
 )
-from dds_core.scaler.policy import Policy
 from dds_core.scaler.timeline.words import Known
 from dds_core.timeline import Moment
+from dds_whatif.driven import Conduct, Observer, Stamps
 
 Cell = tuple[str, str]
 """Fabric and model."""
-EMPTY = "no free resource"
+EMPTY = re.compile(r"no (free|available) resource")
 """The fabric's message for an empty pool. It is not counted as an error: in the model pools run empty by themselves."""
 AWAY = 120.0
 """A node that is gone for at most so many seconds counts as never gone: it registered again."""
@@ -114,8 +116,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Derived:
-    """The result of a `Reader`. `begin` and `end` are instants in microseconds. `policy` is that of the log's scaler, None for a
-    recording. `reference`: the names of the requests show that the reference scaler made them."""
+    """The result of a `Reader`. `begin` and `end` are instants in microseconds."""
 
     begin: int
     end: int
@@ -130,8 +131,7 @@ class Derived:
     pods: tuple[PodRow, ...]
     changes: tuple[Change, ...]
     behaviour: Behaviour
-    policy: Policy | None
-    reference: bool
+    conduct: Conduct
     guarded: bool
     """Whether devices could be held before they were detached; True if none was marked."""
     version: str
@@ -163,15 +163,15 @@ class _ResourceSeen:
 
 @dataclass
 class Reader:
-    """Takes a source's moments one by one and collects what `Derived` holds. `logged`: the source is a log, so its policy is the
-    one that acted in the cluster."""
+    """Takes a source's moments one by one and collects what `Derived` holds. `logged`: the source is a log, so its policies are
+    those that acted in the cluster. `stamps`: those of a recording, None of a log."""
 
     logged: bool
+    stamps: Stamps | None = None
     begin: int = 0
     now: int = 0
     config: Config = field(default_factory=lambda: Config(uid=""))
     known: Known = field(default_factory=Known)
-    reference: bool = False
     version: str = ""
     taken: set[str] = field(default_factory=set)
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -188,6 +188,7 @@ class Reader:
     marks: int = 0
     holds: int = 0
     odd: Counter[str] = field(default_factory=Counter)
+    seen: Observer = field(init=False)
     _caused: dict[str, int] = field(default_factory=dict)
     _begun: bool = False
     _moved: bool = False
@@ -199,6 +200,9 @@ class Reader:
     _on_pool: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     _first: dict[Cell, int] = field(default_factory=dict)
     _standing: dict[Cell, tuple[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.seen = Observer(self.known.uuid_at, self.stamps)
 
     # -- moments
 
@@ -215,6 +219,10 @@ class Reader:
         if isinstance(moment.fact, Capabilities):
             self.version = moment.fact.version
         before, now = self.known.learn(moment.fact)
+        if self.logged and isinstance(moment.fact, PolicyChanged | Checkpoint):
+            told = self.seen.conduct
+            if told.policy != self.known.policy:
+                told.policies.append((moment.at, self.known.policy))
         found = now if now is not None else before
         if found is not None:
             self._row(before, now)
@@ -222,25 +230,32 @@ class Reader:
             for row in sorted(self.known.objects.values(), key=lambda row: _ORDER.index(type(row))):
                 self._row(None, row)
 
-    def _row(self, before: object, now: object) -> None:
+    def _row(self, before: Any, now: Any) -> None:
         self._begun = True
         match now if now is not None else before:
             case Pod() as pod:
                 self._pod(pod, gone=now is None)
             case Claim() as claim:
+                if not claim.hold:
+                    self.seen.claim(self.now, before, now, self._waits)
                 self._claim(claim, gone=now is None)
             case FabricResource() as resource:
+                self.seen.resource(self.now, before, now)
                 self._resource(resource, gone=now is None)
             case Slice() as one:
+                self.seen.slice(self.now)
                 self._slice(before if isinstance(before, Slice) else None, one, gone=now is None)
             case Node() as node:
+                self.seen.nodes.pop(node.name, None)
+                if now is not None:
+                    self.seen.nodes[node.name] = node
                 self._node(before if isinstance(before, Node) else None, node, gone=now is None)
             case Config() as config if now is not None:
                 self.config = config
             case DeviceClass() as one if now is not None:
                 self.classes[one.name] = one
-            case AttachRequest() as request:
-                self.reference |= request.name.startswith("composability-")
+            case AttachRequest():
+                self.seen.request(self.now, before, now)
             case _:
                 pass
 
@@ -260,6 +275,9 @@ class Reader:
             seen.ended = self.now
         if (gone or pod.deleting) and not seen.gone:
             seen.gone = self.now
+
+    def _waits(self, uid: str) -> bool:
+        return uid in self.pods and not (self.pods[uid].gone or self.pods[uid].ended)
 
     def _claim(self, claim: Claim, gone: bool) -> None:
         if claim.hold:
@@ -284,7 +302,8 @@ class Reader:
         seen.node, seen.model = resource.node, resource.model
         if resource.state == "Attaching" and not seen.attaching and not resource.uuid:
             seen.attaching = self._caused[resource.model] = self.now
-        if resource.error and resource.state in ("", "Attaching") and not resource.uuid and EMPTY not in resource.error:
+        coming = resource.state in ("", "Attaching") and not resource.uuid
+        if resource.error and coming and not EMPTY.search(resource.error):
             seen.refused = seen.refused or resource.error
         if resource.uuid:
             self._uuids.add(resource.uuid)
@@ -433,6 +452,7 @@ class Reader:
             if cell not in self._first:
                 self._settled(cell, number, since)
         self._built_in()
+        conduct = self.seen.conduct
         pods = sorted(self._pod_rows(), key=lambda row: (row.at, row.namespace, row.name))
         return Derived(
             begin=self.begin,
@@ -446,11 +466,10 @@ class Reader:
             pods=tuple(pods),
             changes=tuple(sorted(self.changes, key=lambda one: one.at)),
             behaviour=self._behaviour(),
-            policy=self.known.policy if self.logged else None,
-            reference=self.reference,
+            conduct=conduct,
             guarded=bool(self.holds) or not self.marks,
             version=self.version,
-            notes=tuple(f"{number} {what}" for what, number in sorted(self.odd.items())),
+            notes=(*(f"{number} {what}" for what, number in sorted(self.odd.items())), *conduct.notes()),
         )
 
     def _pod_rows(self) -> Iterable[PodRow]:

@@ -4,13 +4,14 @@ Both are computed from a `History`, so that they can be compared."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, sqrt
 
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.scaler.history import History
+from dds_core.scaler.blame import STAGES
+from dds_core.scaler.history import BOUND, History
 from dds_core.scaler.history.usage import most_at_once, usage
-from dds_core.scaler.spending import STATES
+from dds_core.scaler.spending import IDLE, STATES
 from dds_core.timeline import Moment
 
 FEW = 20
@@ -22,7 +23,8 @@ HOUR = 3_600 * MICROSECONDS
 class Outcome:
     """`waits`: seconds that each claim's pod waited in total, ascending. `never`: claims that were neither served nor withdrawn.
     `spent`: device-time by model and state in microseconds. `span`: seconds from the first moment to the last. `fixed`: by model,
-    the devices of all nodes together if each node owned as many as it ever used at once."""
+    the devices of all nodes together if each node owned as many as it ever used at once. `stages`: seconds that claims waited in
+    each stage, together."""
 
     waits: tuple[float, ...]
     claims: int
@@ -35,6 +37,7 @@ class Outcome:
     spent: dict[str, dict[str, int]]
     span: float
     fixed: dict[str, int]
+    stages: dict[str, float] = field(default_factory=dict)
 
     def wait(self, share: float) -> float:
         """The nearest-rank quantile of the waits in seconds; 0 without waits."""
@@ -70,6 +73,16 @@ class Outcome:
             **{f"{state} hours": hours[state] for state in STATES},
         }
 
+    def aspects(self) -> dict[str, float]:
+        """What a model assumes, as one can measure it: the seconds of a claim in each stage of its wait, the attempts of a claim,
+        and how long an attached device idles."""
+        claims, idle = self.claims or 1, sum(one[IDLE] for one in self.spent.values())
+        return {
+            **{f"{stage} seconds of a claim": found / claims for stage, found in self.stages.items()},
+            "attempts of a claim": self.attempts / claims,
+            "idle seconds of a device": idle / MICROSECONDS / (self.attaches or 1),
+        }
+
 
 def outcome(moments: Iterable[Moment], until: int = 0) -> Outcome:
     """The outcome of these moments, up to an instant in microseconds if one is given."""
@@ -87,6 +100,9 @@ def counted(history: History) -> Outcome:
     waited = [one for one in history.claims.values() if one.spans and not one.early]
     spent = usage(history, ("model",), lambda day: "")
     attempts = [attempt for claim in waited for attempt in claim.attempts]
+    stages = dict.fromkeys(STAGES, 0.0)
+    for span in (span for claim in waited for span in claim.spans if span.stage != BOUND):
+        stages[span.stage] += span.length(history.now) / MICROSECONDS
     return Outcome(
         waits=tuple(sorted(one.waited(history.now) / MICROSECONDS for one in waited)),
         claims=len(waited),
@@ -99,4 +115,5 @@ def counted(history: History) -> Outcome:
         spent={key[0]: dict(row) for key, row in sorted(spent.items())},
         span=(history.now - history.first) / MICROSECONDS,
         fixed={model: nodes for model, (_, nodes) in sorted(most_at_once(history).items())},
+        stages=stages,
     )

@@ -63,8 +63,8 @@ class Fitted:
 
 
 def fitted(source: Derived, behaviour: Behaviour, policy: Policy, *, label: str) -> Fitted:
-    """The scenario of a source, with the fabric's `behaviour` and the schedulers' binding timeouts of `policy`. Raises TooShort,
-    and InputError for a source that no scenario can describe."""
+    """The scenario of a source, with the fabric's `behaviour`. `policy`: the schedulers' binding timeouts, and the times of the
+    reference scaler. Raises TooShort, and InputError for a source that no scenario can describe."""
     _enough(source, behaviour, label)
     try:
         return _fitted(source, behaviour, policy, label)
@@ -106,7 +106,13 @@ def _fitted(source: Derived, behaviour: Behaviour, policy: Policy, label: str) -
         steps=tuple(_steps(source)),
         faults=Faults(fabric=tuple(_refusals(source, behaviour))),
     )
-    return Fitted(scenario, arrivals, tuple(_rests_on(source, behaviour)), tuple(notes), source.guarded)
+    return Fitted(
+        scenario,
+        arrivals,
+        (*_rests_on(source, behaviour), *source.conduct.rests_on(policy)),
+        tuple(notes),
+        source.guarded,
+    )
 
 
 def _enough(source: Derived, behaviour: Behaviour, label: str) -> None:
@@ -252,7 +258,8 @@ def _parts(source: Derived, behaviour: Behaviour, policy: Policy) -> Parts:
         scheduler=SchedulerPart(
             profiles=profiles_of(
                 policy, {"default-scheduler"} | {row.scheduler for row in source.pods if row.scheduler}
-            )
+            ),
+            choice=source.conduct.choice,
         ),
         fabric=Fabrics(**fabric),
         operator=OperatorPart(kind="real" if behaviour.one_worker else "ideal", sync=0.0),

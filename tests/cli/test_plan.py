@@ -10,8 +10,9 @@ import pytest
 from dds_lab.scenario import written
 from dds_lab.scenario.workload import write_workload
 from tests.lab.whatif.test_plan import MODEL
-from tests.support.commands import FIRST_ATTACH, dds, fine, refused
+from tests.support.commands import FIRST_ATTACH, RECORDINGS, dds, fine, refused
 
+POOL_EXHAUSTED = str(RECORDINGS / "pool_exhausted.jsonl.gz")
 POLICY = "mode: detach\nno_removal_seconds: 20\n"
 
 
@@ -47,7 +48,6 @@ def test_it_says_how_big_the_pools_have_to_be_and_the_same_as_json(tmp_path: Pat
     ("more", "words"),
     [
         (("--objective", "p99 wait <= 60s"), "'p99 wait <= 60s' is no objective"),
-        (("--objective", "p95 wait <= 60s", "--policy", "reference"), "the simulated reference scaler has no pools"),
         (("--objective", "max wait <= 60s", "--fit", "nowhere"), "--recorded and --fit are for what really happened"),
         (("--objective", "max wait <= 1s"), "32 times as many devices do not meet it"),
         ((), "a plan needs something to meet"),
@@ -67,3 +67,13 @@ def test_a_model_that_does_not_fit_ends_with_3_and_plans_nothing(tmp_path: Path)
     )  # fmt: skip
     assert ended.exit_code == 3 and "the model does not fit" in ended.stderr
     assert "plan for" not in ended.stdout
+
+
+def test_a_recording_of_the_reference_scaler_is_planned_for_dds_with_its_times() -> None:
+    told = json.loads(
+        fine("plan", POOL_EXHAUSTED, "--objective", "max wait <= 60s", "--seeds", "1", "--jobs", "1", "--json")
+    )
+    assert told["policy"] == "dds, with the times of the reference scaler"
+    assert told["pools"]["A100 40G"]["needed"] == 1 and told["met"]
+    assert {one["what"]: one["words"] for one in told["fitted"]}["idle time"] == "15 s"
+    assert 15 in {one["value"] for one in told["curves"]["idle"]}

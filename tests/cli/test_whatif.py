@@ -87,7 +87,7 @@ def test_its_scenario_can_be_read_and_played(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ((str(RECORDINGS / "ready_mode.jsonl.gz"),), "a recording does not tell under which policy it was made"),
+        ((str(RECORDINGS / "ready_mode.jsonl.gz"),), "no scaler is seen in it"),
         ((REAL, "--policy", "OBSERVES"), "mode observe writes nothing"),
         ((REAL, "--policy", "nowhere.yaml"), "nowhere.yaml: "),
         ((REAL, "--recorded", "SERVES"), "a log tells itself which policy drove"),

@@ -47,11 +47,18 @@ class Profile(Written):
     )
 
 
+Choice = Literal["least", "most", "random"]
+
+
 class SchedulerPart(Written):
     """The scheduler."""
 
     profiles: dict[DnsName, Profile] = Field(
         default={"default-scheduler": Profile()}, description="By schedulerName.", min_length=1
+    )
+    choice: Choice = Field(
+        default="least",
+        description="Preferred nodes: `least` or `most` allocated (scoringStrategy), or `random`: any that fits.",
     )
     clock: Offset = Field(default=0.0, description="Offset of its host's clock, ahead (+) or behind (-).")
 
@@ -155,6 +162,9 @@ class ScalerPart(Written):
     refresh: bool = Field(
         default=True,
         description="Write the time of last use at every scan, like the reference, not only at begin and end.",
+    )
+    phase: Duration = Field(
+        default=0.0, description="The first scan is so much earlier than an interval after the start."
     )
     ready: bool = Field(default=False, description="Set FabricDeviceReady: pods keep the pool's device.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -17,8 +18,15 @@ from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_core.timeline import Moment
 from dds_lab.lab import Lab
 from dds_lab.scenario import parse, written
+from dds_lab.scenario.cluster import Fabric, Nodes
+from dds_lab.scenario.parts import Choice, SchedulerPart
+from dds_lab.scenario.scenario import Run as Pod
+from dds_lab.scenario.workload import Arrival
+from dds_whatif import driven
+from dds_whatif import play as playing
 from dds_whatif.compare import Fit, fits
 from dds_whatif.derive import Derived, Reader
+from dds_whatif.driven import Phase
 from dds_whatif.outcome import outcome
 from dds_whatif.play import play, tasks_of
 from dds_whatif.world import Fitted, TooShort, fitted
@@ -57,11 +65,11 @@ def runs_of(model: Fitted, policy: Policy | None, seeds: Sequence[int]) -> list[
 def predicted(name: str, fitted_on: str, seeds: Sequence[int]) -> dict[str, Fit]:
     """What a source is said to have been by a model whose fabric was fitted on another."""
     source = read(name)
-    policy = source.policy or REFERENCE
+    policy = source.conduct.policy or REFERENCE
     model = fitted(source, read(fitted_on).behaviour, policy, label=name)
     real = outcome(told(name))
     intervals = {"wait p50": real.between(0.5) or (0.0, 0.0), "wait p95": real.between(0.95) or (0.0, 0.0)}
-    runs = runs_of(model, None if source.reference else policy, seeds)
+    runs = runs_of(model, None if source.conduct.by_reference else policy, seeds)
     return {one.measure: one for one in fits(real.measures(), runs, 0.15, intervals)}
 
 
@@ -79,7 +87,11 @@ def test_a_real_log_tells_fleet_workload_and_behaviour() -> None:
         "H100 80G": 12,
     }
     assert 1.0 < found.behaviour.attach["A100 40G"].at(0.5) < 2.5
-    assert found.policy is not None and found.policy.hand_over == "clear" and not found.reference
+    assert (
+        found.conduct.policy is not None
+        and found.conduct.policy.hand_over == "clear"
+        and not found.conduct.by_reference
+    )
 
 
 @pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
@@ -148,7 +160,7 @@ steps:
         ("lose_node", "lost0000"),
         ("resize", 3),
     ]
-    assert found.pools == {("1", "A100 40G"): 4} and found.reference
+    assert found.pools == {("1", "A100 40G"): 4} and found.conduct.by_reference
     assert found.behaviour.attach["A100 40G"].at(0.5) == pytest.approx(4.0, abs=0.2)
     assert 0 < found.behaviour.publishing.at(0.5) <= 5.1, "its publisher looks every five seconds"
     model = fitted(found, found.behaviour, REFERENCE, label="it")
@@ -241,11 +253,12 @@ def test_an_operator_with_one_worker_is_played_by_one_with_its_waits_taken_out_o
     assert found.one_worker
     assert all(samples.seconds[0] > 1.6 and samples.at(0.95) < 2.6 for samples in found.attach.values())
     assert all(samples.at(0.5) < 1.5 for samples in found.detach.values()) and found.listing.at(1.0) < 0.1
-    assert source.policy is not None
-    model = fitted(source, found, source.policy, label="burst")
+    assert source.conduct.policy is not None
+    model = fitted(source, found, source.conduct.policy, label="burst")
     assert model.scenario.parts.operator is not None and model.scenario.parts.operator.kind == "real"
     verdicts = {
-        one.verdict for one in fits(outcome(told).measures(), runs_of(model, source.policy, (1, 2, 3)), 0.25, {})
+        one.verdict
+        for one in fits(outcome(told).measures(), runs_of(model, source.conduct.policy, (1, 2, 3)), 0.25, {})
     }
     assert verdicts == {"fits"}
 
@@ -268,14 +281,87 @@ def test_a_log_is_played_as_the_release_that_it_was_written_beside() -> None:
 def test_another_fabric_is_another_prediction() -> None:
     """The model can fail: with a fabric that takes five times as long, waits are off."""
     source = read("real/burst-22.log.jsonl.gz")
-    assert source.policy is not None
-    model = fitted(source, source.behaviour, source.policy, label="it")
+    assert source.conduct.policy is not None
+    model = fitted(source, source.behaviour, source.conduct.policy, label="it")
     slow = {
         name: delay.model_copy(update={"measured": tuple(5 * each + 10 for each in delay.measured or ())})
         for name, delay in model.scenario.parts.fabric.attach_of.items()
     }
     fabric = model.scenario.parts.fabric.model_copy(update={"attach_of": slow})
     scenario = model.scenario.model_copy(update={"parts": model.scenario.parts.model_copy(update={"fabric": fabric})})
-    runs = runs_of(Fitted(scenario, model.arrivals, (), ()), source.policy, (1,))
+    runs = runs_of(Fitted(scenario, model.arrivals, (), ()), source.conduct.policy, (1,))
     real = outcome(told("real/burst-22.log.jsonl.gz")).measures()
     assert {one.measure: one.verdict for one in fits(real, runs, 0.15, {})}["wait mean"] == "off"
+
+
+# -- who drove ---------------------------------------------------------------------------------------------------------
+
+
+DRIVEN = parse(
+    """
+duration: 5m
+cluster:
+  models: [{model: A100 40G, device: nvidia-a100-40, product: NVIDIA A100 40GB PCIe}]
+  fabrics: [{id: 1, devices: {A100 40G: 6}}]
+  nodes: [{count: 2}]
+parts:
+  operator: {kind: ideal}
+  scaler: {interval: 3s, removal: 20s}
+  fabric: {attach: {between: [2s, 3s]}, detach: {between: [1s, 2s]}}
+""",
+    "a test",
+)
+PODS = tuple(
+    Arrival(at=5.0 + 11.0 * n, run=Pod(name=f"p{n}", devices={"nvidia-a100-40": 1}, delete_after=8.0))
+    for n in range(24)
+)
+SERVES = Policy(mode="detach", no_removal_seconds=12)
+
+
+@pytest.mark.parametrize(
+    ("phases", "told"),
+    [
+        (((0.0, None), (150.0, SERVES)), "the reference"),
+        (((0.0, Policy()), (60.0, SERVES)), "nobody"),
+        (((0.0, Policy(mode="detach", no_removal_seconds=60)), (100.0, SERVES)), "dds"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_a_log_tells_who_drove_when_and_its_phases_are_played_again(phases: tuple[Phase, ...], told: str) -> None:
+    (task,) = tasks_of(Fitted(DRIVEN, PODS, (), ()), SERVES, (8,), phases)
+    log = list(playing.played(task)[0])
+    source = Reader(logged=True).read(log).derived()
+    settings = source.conduct.settings(None, driven.REFERENCE)
+    found = source.conduct.phases(source.begin, None)
+    assert [who if who is None else (who.mode, who.no_removal_seconds) for _, who in found] == [
+        who if who is None else (who.mode, who.no_removal_seconds) for _, who in phases
+    ]
+    assert [at for at, _ in found] == pytest.approx([at for at, _ in phases], abs=1.0)
+    if told == "the reference":
+        assert settings.no_removal_seconds in range(18, 23) and settings.scan_interval_seconds <= 6
+    model = fitted(source, source.behaviour, settings, label="it")
+    runs = [play(one).measures() for one in tasks_of(model, SERVES, (1, 2, 3, 4, 5), found)]
+    verdicts = {one.measure: one.verdict for one in fits(outcome(log).measures(), runs, 0.15, {})}
+    assert "off" not in {verdicts[name] for name in ("wait mean", "attaches", "idle hours")}, verdicts
+    if told == "nobody":  # as if dds had served from the beginning: another answer
+        alone = [play(one).measures() for one in tasks_of(model, SERVES, (1, 2))]
+        assert alone[0]["wait max"] < 30 < runs[0]["wait max"]
+
+
+@pytest.mark.parametrize("choice", get_args(Choice))
+def test_the_choice_among_nodes_is_found_in_where_pods_were_placed(choice: Choice) -> None:
+    """Twenty pods that stay, on six nodes: of small pods a node takes six before it scores otherwise."""
+    cluster = DRIVEN.cluster.model_copy(
+        update={"fabrics": (Fabric(id=1, devices={"A100 40G": 20}),), "nodes": (Nodes(count=6),)}
+    )
+    scheduler = SchedulerPart(choice=choice)
+    scenario = DRIVEN.model_copy(
+        update={"cluster": cluster, "parts": DRIVEN.parts.model_copy(update={"scheduler": scheduler}), "duration": 60.0}
+    )
+    pods = tuple(Arrival(at=2.0 * n, run=Pod(name=f"p{n}", devices={"nvidia-a100-40": 1})) for n in range(20))
+    (task,) = tasks_of(Fitted(scenario, pods, (), ()), SERVES, (1,))
+    source = Reader(logged=True).read(playing.played(task)[0]).derived()
+    assert source.conduct.choice == choice
+    model = fitted(source, source.behaviour, SERVES, label="it")
+    assert model.scenario.parts.scheduler is not None and model.scenario.parts.scheduler.choice == choice
+    assert {what: words for what, _, words in model.rests_on}["choice of nodes"]

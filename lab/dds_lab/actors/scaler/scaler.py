@@ -270,7 +270,7 @@ class ReferenceScaler:
         self._settings = settings
         self._reaction = reaction
         self._random: Random = time.random("scaler")
-        self._began = time.now()
+        self._began = time.now() - round(settings.phase * MICROSECONDS)
         self._view = ScalerView(client, self._noted)
         self._stale: dict[str, None] = {}  # nodes that the next scan must look at
         self._in_use: dict[str, dict[str, None]] = {}  # node → resources that were in use at its last scan

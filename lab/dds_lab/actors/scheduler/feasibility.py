@@ -16,6 +16,7 @@ from dds_core.matching.node_selectors import NodeSelector, node_matches
 from dds_lab.actors.objects import tolerates
 from dds_lab.actors.scheduler.node_cache import Node, NodeCache
 from dds_lab.actors.scheduler.pods import Object, Pod
+from dds_lab.scenario.parts import Choice
 
 UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -230,9 +231,9 @@ def _matches(term: Object, owner: Pod, pod: Pod) -> bool:
     return (everywhere or pod.namespace in namespaces) and selector is not None and _selects(selector, pod.labels)
 
 
-def score(pod: Pod, nodes: list[Node]) -> list[int]:
+def score(pod: Pod, nodes: list[Node], choice: Choice = "least") -> list[int]:
     """The sum of weighted scores for each node."""
-    total = [_resources(pod, node) for node in nodes]
+    total = [0] * len(nodes) if choice == "random" else [_resources(pod, node, choice == "most") for node in nodes]
     preferred = (pod.affinity.get("nodeAffinity") or {}).get(PREFERRED) or ()
     if preferred:
         raw = [sum(one["weight"] for one in preferred if _prefers(one, node)) for node in nodes]
@@ -260,27 +261,32 @@ def _normalized(raw: list[int], weight: int) -> list[int]:
     return [100 * one // highest * weight for one in raw] if highest else [0] * len(raw)
 
 
-def _resources(pod: Pod, node: Node) -> int:
-    """Least allocated, in whole percent as in kube-scheduler (a node with 64 cores and six small pods is as good as an empty
-    one), plus how evenly cpu and memory would be used."""
+def _resources(pod: Pod, node: Node, most: bool) -> int:
+    """Least or most allocated, in whole percent as in kube-scheduler (a node with 64 cores and six small pods is as good as an
+    empty one), plus how evenly cpu and memory would be used."""
     cpu, memory = node.allocatable.get("cpu", 0), node.allocatable.get("memory", 0)
     used_cpu, used_memory = node.scored_cpu + pod.scored[0], node.scored_memory + pod.scored[1]
-    return _balance(used_cpu, cpu, used_memory, memory, pod.best_effort)
+    return _balance(used_cpu, cpu, used_memory, memory, pod.best_effort, most)
 
 
 @lru_cache(maxsize=65_536)
-def _balance(used_cpu: int, cpu: int, used_memory: int, memory: int, best_effort: bool) -> int:
+def _balance(used_cpu: int, cpu: int, used_memory: int, memory: int, best_effort: bool, most: bool) -> int:
     """Cached, since most nodes of a fleet are alike."""
-    least = (_left(used_cpu, cpu) + _left(used_memory, memory)) // 2
+    part = _used if most else _left
+    allocated = (part(used_cpu, cpu) + part(used_memory, memory)) // 2
     if best_effort:
-        return least
+        return allocated
     shares = [min(1.0, used / have) for used, have in ((used_cpu, cpu), (used_memory, memory)) if have]
     uneven = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else 0.0
-    return least + int((1 - uneven) * 100)
+    return allocated + int((1 - uneven) * 100)
 
 
 def _left(used: int, have: int) -> int:
     return (have - used) * 100 // have if have and used <= have else 0
+
+
+def _used(used: int, have: int) -> int:
+    return used * 100 // have if have and used <= have else 0
 
 
 def _selects(selector: Object, labels: Mapping[str, str]) -> bool:

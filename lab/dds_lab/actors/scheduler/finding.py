@@ -255,7 +255,7 @@ class Search:
         """The node with the highest score that has the devices; one of several equal ones."""
         if not passed:
             return None
-        scores = [one + more for one, more in zip(score(pod, passed), extra, strict=True)]
+        scores = [one + more for one, more in zip(score(pod, passed, self._settings.choice), extra, strict=True)]
         ranked = sorted(range(len(passed)), key=lambda place: -scores[place])
         for _, level in groupby(ranked, key=lambda place: scores[place]):
             equal = self._side_by_side((passed[place] for place in level), serves)
@@ -265,7 +265,8 @@ class Search:
 
     def _side_by_side(self, nodes: Iterable[Node], serves: Callable[[Node], bool]) -> list[Node]:
         """The nodes whose filters may end first."""
-        breadth = 0 if self._settings.tie is not None else self._settings.finders
+        any_of_them = self._settings.tie is not None or self._settings.choice == "random"
+        breadth = 0 if any_of_them else self._settings.finders
         found: list[Node] = []
         for node in nodes:
             if serves(node):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from dds_core.matching.gates import Gates
 from dds_lab.latency import NONE, Latency, Measured
-from dds_lab.scenario.parts import Profile
+from dds_lab.scenario.parts import Choice, Profile
 
 Tie = Callable[[str, Sequence[str]], str | None]
 """Chooses among equal nodes, or claims to clear: (the pod's namespace/name, their names) → one of them, None for a random
@@ -54,6 +54,7 @@ class SchedulerSettings:
     finders: int = 2
     """The choice among equal nodes is among so many of them, the first in the scheduler's order: nodes are tried in parallel,
     and the first to end is taken. The recordings' machine had two cores. 0: any of them is equally likely."""
+    choice: Choice = "least"  # which nodes score best
     tie: Tie | None = None  # called before chance decides among equal nodes, or claims to clear
     clock_offset: float = 0.0  # seconds by which the clock of the scheduler's host is ahead
     allocation_delay: Latency = NONE  # how long a chosen allocation stays in flight before it is written
