@@ -7,8 +7,8 @@ device: the plugin lists devices only when it starts. Instants and times are in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
 
 from dds_core.kit.policy import MICROSECONDS
 
@@ -34,6 +34,9 @@ RARE = 1341 * MICROSECONDS
 
 _MARGIN = 2 * MICROSECONDS
 
+MEANWHILE = MICROSECONDS // 2
+"""An operator that takes up another resource so long after it has asked the fabric does not wait for the answer."""
+
 LEAVES = "k8s.io/device-uuid"
 """Key of the taint in its rules for devices that leave; the value is the device's UUID."""
 
@@ -46,6 +49,29 @@ _VERDICTS: tuple[tuple[str, Verdict], ...] = (
 )
 
 _OF_NODE = ("driver pod", "nvidia-smi", "kubelet plugin", "kubelet-plugin", "driver is not")
+
+
+class Job(NamedTuple):
+    """A resource, by uid, for which the operator has to ask the fabric or has asked it, and no answer or error is seen. `since`:
+    when the operator took it up, which is when it wrote the state Attaching or, of one that is `leaving`, Detaching."""
+
+    uid: str
+    since: int
+    leaving: bool = False
+
+
+def at_work(jobs: Iterable[Job]) -> tuple[set[str], bool]:
+    """The resources for which the operator has asked the fabric, and whether it works for several at a time.
+
+    Its one worker waits for the answer, whichever node is concerned: of what it has taken up at one time all but the first wait
+    for their turn. If it took up another one later, it does not wait for the answer about those before. A detach may be answered
+    long before the state says so: what was taken up after it says nothing about attaches."""
+    by_age = sorted(jobs, key=lambda one: one.since)
+    old = by_age[-1].since - MEANWHILE if by_age else 0
+    if any(one.since < old and not one.leaving for one in by_age):
+        return {one.uid for one in by_age}, True
+    turn = next((one.uid for one in by_age if one.since >= old), "")
+    return {one.uid for one in by_age if one.since < old or one.uid == turn}, False
 
 
 def is_of_node(error: str) -> bool:

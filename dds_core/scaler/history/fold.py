@@ -12,6 +12,7 @@ from dds_core.kit.policy import lower
 from dds_core.lifecycle import ATTACHED, ATTACHING, GONE, IDLE, PENDING, REQUESTED, WAITING
 from dds_core.model import (
     NO_NODE_FITS,
+    ONLINE,
     Allocation,
     AttachRequest,
     Claim,
@@ -23,7 +24,7 @@ from dds_core.model import (
     Slice,
 )
 from dds_core.scaler import events as e
-from dds_core.scaler.blame import Wait, stage_of
+from dds_core.scaler.blame import Coming, Wait, stage_of
 from dds_core.scaler.history.claims import Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.looks import Looks, Turns
@@ -85,7 +86,7 @@ class History:
         self._requests_at: dict[str, set[str]] = defaultdict(set)
         self._ready_for: dict[str, str] = {}
         self._looks = Looks(self.devices, self._resources_at, self._with_uuid, self._known)
-        self._turns: dict[str, Turns] = defaultdict(lambda: Turns(self.devices))
+        self._turns = Turns(self.devices)
         self._touched: dict[str, None] = {}
 
     def read(self, told: Iterable[Moment]) -> History:
@@ -291,10 +292,17 @@ class History:
             if not device.named:
                 self._looks.named(device, at)
         self._resources_at[resource.node].add(resource.uid)
-        self._turns[resource.node].seen(resource, device, at)
+        self._turns.seen(resource, device, at)
         device.error = resource.error
+        if resource.state == ONLINE:
+            self._looks.online(device, at)
+            device.ready = device.ready or (at if device.life == IDLE else 0)
         device.changed(at)
         self._progress(resource.node)
+
+    def _is_online(self, device: DeviceHistory) -> bool:
+        resource = self._known.resource(device.uid)
+        return resource is not None and resource.state == ONLINE
 
     def _meant(self, resource: FabricResource) -> tuple[str, int]:
         """The attempt that the resource was ordered for. It may be seen before its request has grown."""
@@ -443,8 +451,8 @@ class History:
                 for swap in event.swaps:
                     if swap.claim in self.claims:
                         keys = (one.key for one in swap.results)
-                        devices = (self.devices[uid] for key in keys if (uid := self._device_of.get(key)) is not None)
-                        self.claims[swap.claim].exchange_begins(at, [one.coming for one in devices])
+                        uids = [uid for key in keys if (uid := self._device_of.get(key)) is not None]
+                        self.claims[swap.claim].exchange_begins(at, self._got(self.claims[swap.claim], uids))
                         self._touched[swap.claim] = None
             case e.ExchangeEnded() if event.claim in self.claims:
                 self.claims[event.claim].exchanging = False
@@ -455,13 +463,19 @@ class History:
             case e.Alerted() if not event.reissued:
                 self.alerts.append(Alert(at, self._known.called(event.of), event.reason, event.text))
 
+    def _got(self, history: ClaimHistory, devices: Iterable[str]) -> list[Coming]:
+        """Of devices that the claim gets, those that were on their way to it: another claim has not held them meanwhile."""
+        found = [device for uid in devices if (device := self.devices.get(uid)) is not None]
+        since = history.attempts[-1].since if history.attempts else 0
+        return [one.coming for one in found if not one.is_from(history.uid, since)]
+
     def _claim_moved(self, move: e.ClaimMoved, at: int) -> None:
         history = self.claims.get(move.claim)
         if history is None:
             return
         claim = self._known.claim(move.claim)
         allocation = claim.allocation if claim is not None else None
-        coming = [device.coming for uid in move.devices if (device := self.devices.get(uid)) is not None]
+        coming = self._got(history, move.devices)
         node = allocation.node if allocation is not None else ""
         if history.attempts:
             self._waiting_at[history.attempts[-1].node].discard(move.claim)
@@ -490,10 +504,12 @@ class History:
         device.life = move.target
         if move.trigger in ("online", "taken"):
             device.ready = device.ready or at
+        elif move.trigger == "freed" and self.policy.device_ready == "online" and not self._is_online(device):
+            device.ready = 0
         if move.target == GONE:
             device.gone = at
             self._resources_at[device.node].discard(move.resource)
-            self._turns[device.node].gone(device, at)
+            self._turns.gone(device, at)
             self._ready_for.pop(move.resource, None)
         self._look(move.resource, at)
         self._progress(device.node)
