@@ -26,9 +26,9 @@ class DeviceSpan(NamedTuple):
 class DeviceHistory:
     """One resource, by uid. `uuid` is kept when the resource loses it during a detach. `request`: that it was made for, "" for
     none. `fabric`: that of its node. Instants, 0 before: `called`, `named`, `sought`, `listed` and `ready` as in `blame.Coming`;
-    `online`: when the operator said so; `look`: when it last looked at it, as far as is known; `gone`: when the resource ended. `early`: it existed when the
-    log begins. `meant`: the attempt that it was ordered for, as the claim's uid and the instant of its allocation; ("", 0) for
-    none."""
+    `online`: when the operator said so; `look`: when it last looked at it, as far as is known; `gone`: when the resource ended.
+    `early`: it existed when the log begins. `meant`: the attempt that it was ordered for, as the claim's uid and the instant of
+    its allocation; ("", 0) for none."""
 
     uid: str
     first: int

@@ -85,6 +85,8 @@ class History:
         self._with_uuid: dict[str, str] = {}
         self._requests_at: dict[str, set[str]] = defaultdict(set)
         self._ready_for: dict[str, str] = {}
+        self._thefts: dict[tuple[str, str], tuple[str, int]] = {}
+        self._shared_out: dict[str, dict[str, list[DeviceHistory]]] = {}
         self._looks = Looks(self.devices, self._resources_at, self._with_uuid, self._known)
         self._turns = Turns(self.devices)
         self._touched: dict[str, None] = {}
@@ -107,6 +109,7 @@ class History:
             self._fact(fact, at)
         for event in moment.caused:
             self._event(event, at)
+        self._shared_out.clear()
         for uid in self._touched:
             self._stage(uid, at)
         self._touched.clear()
@@ -389,11 +392,20 @@ class History:
         needed = Counter(
             model for _, model in {one.key: (one, model) for one, model in results if not one.admin}.values()
         )
-        node, since = history.attempts[-1].node, history.attempts[-1].since
-        if state == PENDING:
-            return wait._replace(ordered=any(self._is_making(node, model) for model in needed))
-        coming = self._coming(history.uid, node, needed, since)
-        return wait._replace(ordered=True, needs=needed.total(), coming=[one.coming for one in coming])
+        coming = [one for model, most in needed.items() for one in self._coming(history, model)[:most]]
+        if len(coming) < needed.total():
+            wait = wait._replace(taken=wait.taken or self._robbed(history, needed))
+        ordered = state == ATTACHING or any(self._is_making(history.attempts[-1].node, model) for model in needed)
+        return wait._replace(ordered=ordered, needs=needed.total(), coming=[one.coming for one in coming])
+
+    def _robbed(self, history: ClaimHistory, needed: Counter[str]) -> bool:
+        """Whether a claim that did not wait on its node has taken a device there, so that the last in turn lacks one."""
+        last = history.attempts[-1]
+        thefts = [
+            theft for model in needed if (theft := self._thefts.get((last.node, model))) and theft[1] > last.since
+        ]
+        history.taken = max(thefts, key=lambda one: one[1], default=history.taken)
+        return bool(thefts)
 
     def _pods(self, history: ClaimHistory) -> Iterator[Pod]:
         """The pods that refer to the claim."""
@@ -422,14 +434,29 @@ class History:
                     return True
         return False
 
-    def _coming(self, uid: str, node: str, needed: Mapping[str, int], since: int) -> list[DeviceHistory]:
-        """What came, or was still to come, since the allocation: a device that idled before is for another claim, or unfit. What
-        was made before it is more likely for a claim that waited then."""
-        found = [self.devices[one] for one in self._resources_at[node]]
-        found = [one for one in found if one.life in (REQUESTED, IDLE) and self._ready_for.get(one.uid, uid) == uid]
-        found = [one for one in found if one.first >= since or not one.named or one.named >= since]
-        found.sort(key=lambda one: (one.first < since, one.first, one.uid))
-        return [one for model, most in needed.items() for one in [two for two in found if two.model == model][:most]]
+    def _coming(self, history: ClaimHistory, model: str) -> list[DeviceHistory]:
+        """What came for the claim, or is still to come. Who has waited longest on the node gets what was made first. A device that
+        idled before the allocation is for another claim, or unfit."""
+        node = history.attempts[-1].node
+        if node not in self._shared_out:
+            self._shared_out[node] = self._share_out(node)
+        return [one for one in self._shared_out[node].get(history.uid, ()) if one.model == model]
+
+    def _share_out(self, node: str) -> dict[str, list[DeviceHistory]]:
+        devices = (self.devices[one] for one in self._resources_at[node])
+        free = sorted((one for one in devices if one.life in (REQUESTED, IDLE)), key=lambda one: (one.first, one.uid))
+        found: dict[str, list[DeviceHistory]] = {}
+        waiting = ((self.claims[uid].attempts[-1], uid) for uid in self._waiting_at.get(node, ()))
+        for attempt, uid in sorted(waiting, key=lambda one: (one[0].since, one[1])):
+            lacking = Counter(attempt.models)
+            mine = found[uid] = []
+            for one in free:
+                came = one.first >= attempt.since or not one.named or one.named >= attempt.since
+                if came and lacking[one.model] > 0 and self._ready_for.get(one.uid, uid) == uid:
+                    lacking[one.model] -= 1
+                    mine.append(one)
+            free = [one for one in free if one not in mine]
+        return found
 
     # -- decisions and lives -------------------------------------------------------------------------------------------
 
@@ -518,16 +545,12 @@ class History:
         """A claim has the device: another one, for which it came, has lost it."""
         takers = {claim for key in self._keys_of[device.uid] for claim in self._holders.get(key, ())}
         taker = next((self.claims[uid].name for uid in sorted(takers) if uid in self.claims), "")
-        for uid in self._waiting_at.get(device.node, set()) - takers if taker else ():
-            history = self.claims[uid]
-            last = history.attempts[-1]
-            if history.state == ATTACHED:
-                lost = self._ready_for.get(device.uid) == uid
-            else:
-                needed = Counter(last.models)
-                lost = device in self._coming(uid, device.node, needed, last.since)
-            if lost:
-                history.taken = (taker, at)
+        waiting = self._waiting_at.get(device.node, set())
+        if taker and not waiting & takers:
+            self._thefts[device.node, device.model] = taker, at
+        loser = self.claims.get(self._ready_for.get(device.uid, ""))
+        if taker and loser is not None and loser.uid not in takers and loser.state == ATTACHED:
+            loser.taken = (taker, at)
 
     def _look(self, uid: str, at: int) -> None:
         """Update which claims hold the device."""

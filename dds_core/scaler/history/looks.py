@@ -165,7 +165,11 @@ class Turns:
             device.called = device.called or max(self._free, device.first)
             for uid in self._at_work & self._jobs.keys():
                 other = self._devices[uid]
-                if other.node not in self._several and not other.named and self._jobs[uid].since >= job.since - MEANWHILE:
+                if (
+                    other.node not in self._several
+                    and not other.named
+                    and self._jobs[uid].since >= job.since - MEANWHILE
+                ):
                     other.called = 0
         device.called = device.called or at
         self._free = at
