@@ -60,18 +60,13 @@ class Job(NamedTuple):
     leaving: bool = False
 
 
-def at_work(jobs: Iterable[Job]) -> tuple[set[str], bool]:
-    """The resources for which the operator has asked the fabric, and whether it works for several at a time.
-
-    Its one worker waits for the answer, whichever node is concerned: of what it has taken up at one time all but the first wait
-    for their turn. If it took up another one later, it does not wait for the answer about those before. A detach may be answered
-    long before the state says so: what was taken up after it says nothing about attaches."""
+def at_work(jobs: Iterable[Job]) -> str:
+    """The resource for which the operator has asked the fabric, "" for none. Its one worker waits for the answer, whichever node is
+    concerned: all that it took up and has no answer for wait for their turn, by age. A detach may be answered long before the
+    state says so: it holds up nothing that was taken up well after it."""
     by_age = sorted(jobs, key=lambda one: one.since)
-    old = by_age[-1].since - MEANWHILE if by_age else 0
-    if any(one.since < old and not one.leaving for one in by_age):
-        return {one.uid for one in by_age}, True
-    turn = next((one.uid for one in by_age if one.since >= old), "")
-    return {one.uid for one in by_age if one.since < old or one.uid == turn}, False
+    late = by_age[-1].since - MEANWHILE if by_age else 0
+    return next((one.uid for one in by_age if not one.leaving or one.since >= late), "")
 
 
 def is_of_node(error: str) -> bool:

@@ -104,7 +104,7 @@ def _queued(state: State) -> set[str]:
         pace = state.health.paces.get((what, state.failing.fabric_of.get(one.node, ""), one.model))
         if pace is None or pace.polled < SURE:
             jobs.append(Job(uid, look.since, what == "detach"))
-    return {one.uid for one in jobs} - at_work(jobs)[0]
+    return {one.uid for one in jobs} - {at_work(jobs)}
 
 
 def _coming(state: State, uid: str, queued: Container[str]) -> Coming:

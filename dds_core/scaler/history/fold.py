@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -435,8 +435,8 @@ class History:
         return False
 
     def _coming(self, history: ClaimHistory, model: str) -> list[DeviceHistory]:
-        """What came for the claim, or is still to come. Who has waited longest on the node gets what was made first. A device that
-        idled before the allocation is for another claim, or unfit."""
+        """What came for the claim, or is still to come. Who has waited longest on the node gets what was made first. A device
+        that idled before the allocation is for another claim, or unfit."""
         node = history.attempts[-1].node
         if node not in self._shared_out:
             self._shared_out[node] = self._share_out(node)

@@ -118,15 +118,13 @@ class Looks:
 
 class Turns:
     """Keeps `called` of devices: for which the operator has asked the fabric (`operator.at_work`). `_several`: the nodes for
-    which it was seen to work at several at a time; what was seen of two nodes counts only while it lasts, since an excerpt of a
-    log about one claim may not show it."""
+    which it was seen to take up a resource while the fabric works for another, so that it does not wait for the answer."""
 
     def __init__(self, devices: Mapping[str, DeviceHistory]) -> None:
         self._devices = devices
         self._jobs: dict[str, Job] = {}
-        self._at_work: set[str] = set()
         self._several: set[str] = set()
-        self._free = 0
+        self._turn, self._since, self._free = "", 0, 0
 
     def seen(self, resource: FabricResource, device: DeviceHistory, at: int) -> None:
         """The resource is so now; `device` has its error as it was before."""
@@ -137,6 +135,9 @@ class Turns:
             self._done(device, at)
             known = None
         if taken_up and known is None and not resource.error:
+            turn = self._jobs.get(self._turn)
+            if turn is not None and not turn.leaving and at - self._since > MEANWHILE:
+                self._several |= {self._devices[turn.uid].node, device.node}
             self._jobs[device.uid] = Job(device.uid, at, leaving)
             self._take_turns(at)
         elif resource.uuid and not device.called:
@@ -147,30 +148,22 @@ class Turns:
             self._done(device, at)
 
     def _take_turns(self, at: int) -> None:
-        nodes = defaultdict[str, list[Job]](list)
-        for job in self._jobs.values():
-            nodes[self._devices[job.uid].node].append(job)
-        self._several |= {node for node, jobs in nodes.items() if at_work(jobs)[1]}
-        found, _ = at_work(job for node, jobs in nodes.items() if node not in self._several for job in jobs)
-        found |= {job.uid for node in self._several for job in nodes.get(node, ())}
-        for uid in found:
-            device = self._devices[uid]
-            device.called = device.called or at
-        self._at_work = found
+        alone = [job for job in self._jobs.values() if self._devices[job.uid].node not in self._several]
+        turn = at_work(alone)
+        if turn != self._turn:
+            self._turn, self._since = turn, at
+        for uid in self._jobs.keys() - {job.uid for job in alone} | ({turn} if turn else set()):
+            self._devices[uid].called = self._devices[uid].called or at
 
     def _done(self, device: DeviceHistory, at: int) -> None:
         """The fabric's answer for a device is there. If another one was thought to have its turn, that begins only now."""
-        job = self._jobs.pop(device.uid)
-        if device.uid not in self._at_work:
+        del self._jobs[device.uid]
+        if self._turn not in ("", device.uid) and device.node not in self._several:
             device.called = device.called or max(self._free, device.first)
-            for uid in self._at_work & self._jobs.keys():
-                other = self._devices[uid]
-                if (
-                    other.node not in self._several
-                    and not other.named
-                    and self._jobs[uid].since >= job.since - MEANWHILE
-                ):
-                    other.called = 0
+            other = self._devices[self._turn]
+            if not other.named:
+                other.called = 0
+            self._turn = ""
         device.called = device.called or at
         self._free = at
         self._take_turns(at)

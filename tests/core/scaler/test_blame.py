@@ -61,19 +61,16 @@ def test_status_tells_an_exchange_and_a_device_that_the_operator_has_still_to_ma
 
 
 @pytest.mark.parametrize(
-    ("jobs", "asked", "several"),
+    ("jobs", "asked"),
     [
-        ([], set(), False),
-        ([Job("b", 2 * HALF + 1), Job("a", 2 * HALF)], {"a"}, False),
-        ([Job("a", 0), Job("b", 2 * HALF)], {"a", "b"}, True),
-        ([Job("old", 0, leaving=True), Job("a", 2 * HALF), Job("b", 2 * HALF + 1)], {"old", "a"}, False),
-        ([Job("leaves", 0, leaving=True), Job("a", 1)], {"leaves"}, False),
+        ([], ""),
+        ([Job("b", 2 * HALF + 1), Job("a", 2 * HALF)], "a"),
+        ([Job("old", 0, leaving=True), Job("a", 2 * HALF), Job("b", 2 * HALF + 1)], "a"),
+        ([Job("leaves", 0, leaving=True), Job("a", 1)], "leaves"),
     ],
 )
-def test_of_what_the_operator_took_up_at_one_time_it_has_asked_for_the_first(
-    jobs: list[Job], asked: set[str], several: bool
-) -> None:
-    assert at_work(jobs) == (asked, several)
+def test_of_all_that_the_operator_took_up_it_has_asked_for_the_oldest(jobs: list[Job], asked: str) -> None:
+    assert at_work(jobs) == asked
 
 
 def test_status_tells_that_the_operator_works_for_another_node() -> None:

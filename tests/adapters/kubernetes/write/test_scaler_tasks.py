@@ -96,7 +96,7 @@ def test_an_order_makes_a_request_with_our_epoch() -> None:
     assert task.objects == (f"composabilityrequests/{write.name}",) and task.decision.startswith("id-")
     assert task.at == world.steps[-1].at
     (told,) = task.then
-    assert isinstance(told.write, TellPeople) and told.write.note.startswith("asked the fabric for"), "once it has"
+    assert isinstance(told.write, TellPeople) and told.write.note.startswith("ordered "), "once it has"
 
 
 def test_observe_writes_and_tells_nothing() -> None:
