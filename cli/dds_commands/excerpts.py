@@ -2,7 +2,8 @@
 
 For the time in which the claim waits, all events are read. For the time in which it is in use, only its stream and the streams of
 its pods. Earlier events of the nodes, requests, resources and slices that occur there are read as well, so that names and changes
-come out as if the whole log had been read. The only difference: erased events that no other event names are missing.
+come out as if the whole log had been read. The differences: erased events that no other event names are missing; and where the
+operator worked for another node during the whole wait, or had shown before that it works for several at a time, that is not seen.
 """
 
 from __future__ import annotations

@@ -35,7 +35,10 @@ _STAGES: Final = {
     EXCHANGE: ("dds", "giving the device to the claim"),
     HAND_OVER: ("scheduler", "choosing anew, since it was told that the device is there"),
     RETRY: ("scheduler", "after an attempt that failed, until it tries again"),
-    OPERATOR: ("operator", "until it has made the resource and asked the fabric, and has looked at the device that came"),
+    OPERATOR: (
+        "operator",
+        "until it has made the resource and asked the fabric, and has looked at the device that came",
+    ),
     OBSERVE: ("policy", "in mode observe dds only watches: another client has to order and to hand over"),
     TAKEN: ("claim", "another claim has taken the device that came for this one"),
     TURN: ("claim", "another claim of its pod has not got its devices yet"),
@@ -61,9 +64,9 @@ WHOSE: Final = {
 
 
 class Coming(NamedTuple):
-    """A device on its way to a claim: instants in microseconds since 1970, 0 for not yet. `made`: the operator made its resource;
-    `called`: it asked the fabric for it; `named`: it wrote the UUID, so the fabric had attached the device; `sought`: a look of the
-    operator restarted the driver's plugin; `listed`: the driver listed it; `ready`: it may be used."""
+    """A device on its way to a claim: instants in microseconds since 1970, 0 for not yet. `made`: the operator made its
+    resource; `called`: it asked the fabric for it; `named`: it wrote the UUID, so the fabric had attached the device; `sought`:
+    a look of the operator restarted the driver's plugin; `listed`: the driver listed it; `ready`: it may be used."""
 
     made: int = 0
     called: int = 0

@@ -61,8 +61,8 @@ class Job(NamedTuple):
 
 
 def at_work(jobs: Iterable[Job]) -> str:
-    """The resource for which the operator has asked the fabric, "" for none. Its one worker waits for the answer, whichever node is
-    concerned: all that it took up and has no answer for wait for their turn, by age. A detach may be answered long before the
+    """The resource for which the operator has asked the fabric, "" for none. Its one worker waits for the answer, whichever node
+    is concerned: all that it took up and has no answer for wait for their turn, by age. A detach may be answered long before the
     state says so: it holds up nothing that was taken up well after it."""
     by_age = sorted(jobs, key=lambda one: one.since)
     late = by_age[-1].since - MEANWHILE if by_age else 0

@@ -330,7 +330,7 @@ class ClaimHistory:
                 since = until
 
 
-_NOT_UNDER_WAY = (ORDER, OBSERVE, TAKEN)
+_NOT_UNDER_WAY = (ORDER, OBSERVE)
 """While the fabric was not asked for one of its devices, these say more than that the operator had not done so."""
 
 

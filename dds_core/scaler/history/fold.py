@@ -404,7 +404,8 @@ class History:
         thefts = [
             theft for model in needed if (theft := self._thefts.get((last.node, model))) and theft[1] > last.since
         ]
-        history.taken = max(thefts, key=lambda one: one[1], default=history.taken)
+        if thefts:
+            history.taken = max(thefts, key=lambda one: one[1])[0], 0
         return bool(thefts)
 
     def _pods(self, history: ClaimHistory) -> Iterator[Pod]:

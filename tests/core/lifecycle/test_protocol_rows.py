@@ -15,8 +15,8 @@ from dds_core.events.base import difference
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.stages import NONE, Stages
 from dds_core.model import Allocation, Claim, DeviceKey, Result
-from dds_core.scaler import events as e
 from dds_core.scaler import deadlines, exchange, fence, hold
+from dds_core.scaler import events as e
 from dds_core.scaler.folds import apply
 from dds_core.scaler.invariants import INVARIANTS
 from dds_core.scaler.model import Fence, Guarded, Hold

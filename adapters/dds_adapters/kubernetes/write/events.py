@@ -176,7 +176,8 @@ def _attach_ordered(event: e.AttachOrdered, words: Words) -> Iterator[Task]:
         claim = words.state.demand.claims.get(uid)
         if claim is None:
             continue
-        note = f"ordered {event.model} for node {event.node}, for claim {claim.namespace}/{claim.name}; it waits for {WHOSE[OPERATOR]}"
+        what = f"ordered {event.model} for node {event.node}, for claim {claim.namespace}/{claim.name}"
+        note = f"{what}; it waits for {WHOSE[OPERATOR]}"
         pod = _waiting_pod(words.state, claim)
         if pod is None:
             yield words.tell(_regarding(claim), "AttachOrdered", "Attach", note)

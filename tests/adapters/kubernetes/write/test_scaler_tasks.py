@@ -536,7 +536,7 @@ def test_a_life_is_told_once_at_each_step_where_its_user_looks() -> None:
     told = desk.told()
     assert reasons(told) == [("Pod", "train", "AttachOrdered")]
     assert told[0].related is not None and told[0].related.kind == "ResourceClaim"
-    assert "A100 40G on node node0" in told[0].note and told[0].type == "Normal"
+    assert "A100 40G for node node0" in told[0].note and told[0].type == "Normal"
     world.carry_out()
     world.operate()
     assert reasons(desk.told()) == [
