@@ -301,7 +301,10 @@ def test_an_outcome_that_comes_late_changes_nothing(protocol: Stages) -> None:
 
 WAITS = [(protocol, stage) for protocol in PROTOCOLS for stage in sorted(stages_of(protocol) - {NONE})]
 KINDS = {DeadlineKind.HOLD, DeadlineKind.GUARD, DeadlineKind.SETTLE, DeadlineKind.FENCE, DeadlineKind.STUCK}
-AT_ONCE = {("hold", hold.HELD): e.VictimMarked, ("hold", hold.LOST): e.HoldEnded}
+AT_ONCE: dict[tuple[str, str], type[Event]] = {
+    ("hold", hold.HELD): e.VictimMarked,
+    ("hold", hold.LOST): e.HoldEnded,
+}
 """The stages that end with a decision of the next look at the device."""
 SHOWN = {("hold", hold.ENDED): "gone"}
 """The stage that ends when the watch shows that what was deleted is gone."""

@@ -361,7 +361,7 @@ def test_a_device_that_is_tainted_and_taken_is_not_free_once() -> None:
     world.waits("first", "node0")
     hungry(world, selectors=(MEMORY,))
     shared = world.state.inventory.slices.rows["pool-nvidia-a100-40-fabric1"]
-    (taken,) = (result.device for result in world.get(Claim, "first").allocation.results)
+    (taken,) = (key[2] for key in world.state.demand.having if key[1] == shared.pool)
     devices = {
         name: replace(one, taints=(Taint("broken", "", "NoSchedule"),)) if name == taken else one
         for name, one in shared.devices.items()
