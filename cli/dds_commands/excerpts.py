@@ -2,7 +2,8 @@
 
 For the time in which the claim waits, all events are read. For the time in which it is in use, only its stream and the streams of
 its pods. Earlier events of the nodes, requests, resources and slices that occur there are read as well, so that names and changes
-come out as if the whole log had been read. The only difference: erased events that no other event names are missing.
+come out as if the whole log had been read, and all changes of resources: the operator has one worker for all nodes. The only
+difference: erased events that no other event names are missing.
 """
 
 from __future__ import annotations
@@ -85,6 +86,8 @@ class Excerpt:
             self._group(row)  # the newest event gives the log's end
         self._keep(self._log.read_lean(stream=SCALER, types=_OF_ALL))
         self._streams({row.stream for row in self._log.holding(b"", [_type(Config)])})
+        kinds = [one.__name__ for one in OBSERVED[FabricResource]]
+        self._keep(row for row in self._log.holding(b"", kinds) if row.position <= self._last)
         self._streams(self._surroundings(own))
         self._streams(self._spoken_of())
         self._pools(own, waits)

@@ -141,7 +141,7 @@ _WAITING = Table(
 
 COMMON = (
     Table(
-        (("write", field("action")), "of", ("times", field("count")), until("again", "again_at")),
+        (("write", field("action")), "of", ("times", field("count")), until("again", "again_at"), "why"),
         "refused writes",
         "refused",
     ),

@@ -12,6 +12,7 @@ import msgspec
 from dds_adapters.plugins import component_of
 from dds_commands.claims_and_devices import READ_STATES, claim_rows, device_rows
 from dds_core.events.shared import POLICY, Alerted
+from dds_core.kit.state import Refusal
 from dds_core.lifecycle import DEVICE_STATES
 from dds_core.log import Head
 from dds_core.scaler.ordering import in_flight_cap
@@ -89,7 +90,7 @@ def trouble_data(state: Any, alerts: Iterable[Alerted], name: Callable[[str], st
     refused = sorted(state.notes.refusals.rows.items(), key=lambda item: (item[1].until, item[0]))
     return {
         "refused": [
-            {"action": action, "of": name(target), "count": row.count, "again_at": row.until}
+            {"action": action, "of": name(target), "count": row.count, "again_at": row.until, "why": _refused(row)}
             for (action, target), row in refused
         ],
         "alerts": [{"of": name(one.of), "reason": one.reason, "text": one.text} for one in alerts],
@@ -99,6 +100,13 @@ def trouble_data(state: Any, alerts: Iterable[Alerted], name: Callable[[str], st
             if uid != POLICY
         ],
     }
+
+
+def _refused(row: Refusal) -> str:
+    """Who refused the write, in whose words."""
+    if row.undone:
+        return f"written, and undone by {row.text or 'another client'}"
+    return f"the API server: {row.text}" if row.text else "the object had changed meanwhile"
 
 
 _NAMED = ("claims", "pods", "nodes", "resources", "requests", "taint_rules", "slices", "classes", "lives")

@@ -35,7 +35,10 @@ _STAGES: Final = {
     EXCHANGE: ("dds", "giving the device to the claim"),
     HAND_OVER: ("scheduler", "choosing anew, since it was told that the device is there"),
     RETRY: ("scheduler", "after an attempt that failed, until it tries again"),
-    OPERATOR: ("operator", "until it has made the resource, and has looked at the device that came"),
+    OPERATOR: (
+        "operator",
+        "until it has made the resource and asked the fabric, and has looked at the device that came",
+    ),
     OBSERVE: ("policy", "in mode observe dds only watches: another client has to order and to hand over"),
     TAKEN: ("claim", "another claim has taken the device that came for this one"),
     TURN: ("claim", "another claim of its pod has not got its devices yet"),
@@ -61,10 +64,11 @@ WHOSE: Final = {
 
 
 class Coming(NamedTuple):
-    """A device on its way to a claim: instants in microseconds since 1970, 0 for not yet. `called`: the operator made its
-    resource and asked the fabric for it; `named`: it wrote the UUID, so the fabric had attached the device; `sought`: a look of
-    the operator restarted the driver's plugin; `listed`: the driver listed it; `ready`: it may be used."""
+    """A device on its way to a claim: instants in microseconds since 1970, 0 for not yet. `made`: the operator made its
+    resource; `called`: it asked the fabric for it; `named`: it wrote the UUID, so the fabric had attached the device; `sought`:
+    a look of the operator restarted the driver's plugin; `listed`: the driver listed it; `ready`: it may be used."""
 
+    made: int = 0
     called: int = 0
     named: int = 0
     sought: int = 0
@@ -72,7 +76,7 @@ class Coming(NamedTuple):
     ready: int = 0
 
 
-_PARTS: Final = (OPERATOR, FABRIC, OPERATOR, DRIVER, OPERATOR)
+_PARTS: Final = (OPERATOR, OPERATOR, FABRIC, OPERATOR, DRIVER, OPERATOR)
 """The stage that ends with each instant of `Coming`."""
 
 
@@ -122,8 +126,9 @@ def stage_of(wait: Wait) -> str:
 def stage_of_coming(coming: Iterable[Coming]) -> str:
     """The stage in which these devices are together, "" if all are ready. While one is being attached, it is the fabric's time,
     even if the operator has not taken up another one: it may wait for the fabric's answer."""
-    steps = {one.index(0) for one in coming if 0 in one}
-    return FABRIC if {0, 1} <= steps else _PARTS[min(steps)] if steps else ""
+    stages = [(one.index(0), _PARTS[one.index(0)]) for one in coming if 0 in one]
+    first = min(stages, default=(0, ""))[1]
+    return FABRIC if first == OPERATOR and any(stage == FABRIC for _, stage in stages) else first
 
 
 def at_instant(coming: Coming, at: int) -> Coming:

@@ -409,7 +409,7 @@ def _step(work: Work, row: Exchange, claim: Claim, served: Served) -> None:
         case "cleared" if claim.allocation is None:
             _guard_again(work, row, claim)
         case "left" if claim.allocation is None:
-            _tell_left(work, claim)
+            _tell_left(work, claim, _refused(work.state, claim.uid))
         case _:
             pass
 
@@ -438,13 +438,22 @@ def _may_run(pod: Pod, node: str) -> bool:
 
 def _leave(work: Work, claim: Claim, why: str) -> None:
     """End the exchange of a cleared claim; the scheduler allocates it."""
-    _tell_left(work, claim)
+    _tell_left(work, claim, why)
     work.emit_once(ExchangeEnded(claim=claim.uid, mode=work.state.mode, reason=why))
 
 
-def _tell_left(work: Work, claim: Claim) -> None:
-    whose = f"the exchange of {claim.namespace}/{claim.name} ended between its two writes"
+def _tell_left(work: Work, claim: Claim, why: str) -> None:
+    whose = f"the exchange of {claim.namespace}/{claim.name} ended between its two writes ({why})"
     work.alert(claim.uid, "ExchangeLeft", f"{whose}: it has no device until the scheduler allocates it anew")
+
+
+def _refused(state: State, uid: str) -> str:
+    """Which write was refused of a cleared claim, in the API server's words if it has some."""
+    given = state.notes.refusals.get((DevicesGiven.__name__, uid))
+    words = f": {given.text}" if given is not None and given.text else ""
+    if given is not None:
+        return f"its devices were not given{words}" if words else "its devices were not given, since it had changed"
+    return "its guard was not written"
 
 
 def _clear(work: Work, row: Exchange, claim: Claim, served: Served) -> None:

@@ -7,8 +7,8 @@ device: the plugin lists devices only when it starts. Instants and times are in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
 
 from dds_core.kit.policy import MICROSECONDS
 
@@ -34,6 +34,9 @@ RARE = 1341 * MICROSECONDS
 
 _MARGIN = 2 * MICROSECONDS
 
+MEANWHILE = MICROSECONDS // 2
+"""An operator that takes up another resource so long after it has asked the fabric does not wait for the answer."""
+
 LEAVES = "k8s.io/device-uuid"
 """Key of the taint in its rules for devices that leave; the value is the device's UUID."""
 
@@ -46,6 +49,24 @@ _VERDICTS: tuple[tuple[str, Verdict], ...] = (
 )
 
 _OF_NODE = ("driver pod", "nvidia-smi", "kubelet plugin", "kubelet-plugin", "driver is not")
+
+
+class Job(NamedTuple):
+    """A resource, by uid, for which the operator has to ask the fabric or has asked it, and no answer or error is seen. `since`:
+    when the operator took it up, which is when it wrote the state Attaching or, of one that is `leaving`, Detaching."""
+
+    uid: str
+    since: int
+    leaving: bool = False
+
+
+def at_work(jobs: Iterable[Job]) -> str:
+    """The resource for which the operator has asked the fabric, "" for none. Its one worker waits for the answer, whichever node
+    is concerned: all that it took up and has no answer for wait for their turn, by age. A detach may be answered long before the
+    state says so: it holds up nothing that was taken up well after it."""
+    by_age = sorted(jobs, key=lambda one: one.since)
+    late = by_age[-1].since - MEANWHILE if by_age else 0
+    return next((one.uid for one in by_age if not one.leaving or one.since >= late), "")
 
 
 def is_of_node(error: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from dds_core.lifecycle import CLAIM_DETACHING, FAILED, RELEASED
 from dds_core.model import Claim, Pod
 from dds_core.scaler.lacking import Survey
+from dds_core.scaler.model import is_tainted
 from dds_core.scaler.state import State
 
 UNALLOCATED: Final = "Unallocated"
@@ -138,6 +139,7 @@ def _free_in_pools(state: State) -> Counter[str]:
     found: Counter[str] = Counter()
     for name, keys in state.inventory.pools_of_model.items():
         for key in keys:
-            taken = sum((*key, device) in state.demand.having for device in state.inventory.pools[key].devices)
-            found[name] += max(0, state.inventory.pools[key].free - taken)
+            pool = state.inventory.pools[key]
+            opened = (device for device, one in pool.devices.items() if not (one.taints and is_tainted(one)))
+            found[name] += sum((*key, device) not in state.demand.having for device in opened)
     return found

@@ -3,15 +3,15 @@ is says `dds_core.scaler.blame`; the reasons come from the same functions that t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from dds_core.lifecycle import ATTACHED, ATTACHING, PENDING, WAITING
-from dds_core.model import NO_NODE_FITS, Claim, FabricResource, Model, request_name
+from dds_core.model import NO_NODE_FITS, RESOURCE_DETACHING, Claim, FabricResource, Model, request_name
 from dds_core.scaler.blame import TAKEN, Coming, Wait, stage_of
 from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.model import ClaimLife, Cooling, Fence
-from dds_core.scaler.operator import TWO_CHECKS
+from dds_core.scaler.operator import SURE, TWO_CHECKS, Job, at_work
 from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because, unseen_because
 from dds_core.scaler.rules.devices import looked_at
@@ -46,12 +46,12 @@ class WaitingRow(NamedTuple):
 def waiting_rows(state: State) -> list[WaitingRow]:
     """Every waiting claim with a sentence that says what it waits for, longest wait first."""
     assignments = {one.claim.uid: one for node in sorted(_nodes(state)) for one in assign(state, node)}
-    rows = []
+    queued, rows = _queued(state), []
     for uid, life in state.lifecycle.lives.rows.items():
         if life.state in WAITING:
             models = tuple(dict.fromkeys(model.model for _, _, model in state.inventory.pool_results(life.allocation)))
             name = f"{life.namespace}/{life.name}"
-            stage = stage_of(_wait(state, life, uid, assignments.get(uid)))
+            stage = stage_of(_wait(state, life, uid, assignments.get(uid), queued))
             why = _why(state, life, uid, assignments.get(uid))
             taker = _taker(state, life, uid) if stage == TAKEN else ""
             why = f"{taker} has taken the device that came for it; {why}" if taker else why
@@ -63,8 +63,8 @@ def _nodes(state: State) -> set[str]:
     return {life.node for life in state.lifecycle.lives.rows.values() if life.node and life.state in WAITING}
 
 
-def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None) -> Wait:
-    """The claim as `blame` sees it."""
+def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None, queued: Container[str]) -> Wait:
+    """The claim as `blame` sees it. `queued`: the resources that the operator has still to come to."""
     claim = state.demand.claims.get(uid)
     pods = state.demand.pods_of(claim) if claim is not None else []
     wait = Wait(
@@ -82,7 +82,7 @@ def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None
     if assignment is None:
         return wait
     making = any(is_making(state, cell_of(state, life.node, state.settings.models[one])) for one in assignment.missing)
-    coming = [_coming(state, one) for _, one in (*assignment.attaching, *assignment.erring)]
+    coming = [_coming(state, one, queued) for _, one in (*assignment.attaching, *assignment.erring)]
     lacks = len(assignment.missing) + len(assignment.ordered) + len(assignment.sharing)
     ordered = bool(assignment.ordered and not assignment.missing) or making
     return wait._replace(ordered=ordered, needs=len(coming) + lacks, coming=coming)
@@ -93,13 +93,34 @@ def _lacks(state: State, claim: Claim) -> bool:
     return life is not None and life.state in (PENDING, ATTACHING)
 
 
-def _coming(state: State, uid: str) -> Coming:
+def _queued(state: State) -> set[str]:
+    """The resources that wait until the operator has the fabric's answer about others."""
+    jobs = []
+    for uid, look in state.health.looks.rows.items():
+        one = state.fleet.resources.get(uid)
+        if one is None or one.error or (one.uuid and one.state != RESOURCE_DETACHING):
+            continue
+        what = "detach" if one.state == RESOURCE_DETACHING else "attach"
+        pace = state.health.paces.get((what, state.failing.fabric_of.get(one.node, ""), one.model))
+        if pace is None or pace.polled < SURE:
+            jobs.append(Job(uid, look.since, what == "detach"))
+    return {one.uid for one in jobs} - {at_work(jobs)}
+
+
+def _coming(state: State, uid: str, queued: Container[str]) -> Coming:
     """How far a device is; the instants are told only as come or not."""
     resource, look = state.fleet.resources.rows[uid], state.health.looks.get(uid)
     listing = state.health.listings.get(state.place_listed(resource))
     listed = bool(resource.uuid) and state.is_listed(resource)
     sought = listed or (listing is not None and bool(listing.starting) and look is not None and bool(look.named))
-    steps = (bool(resource.state), bool(resource.uuid), sought, listed, state.is_arrived(resource))
+    steps = (
+        True,
+        bool(resource.state) and uid not in queued,
+        bool(resource.uuid),
+        sought,
+        listed,
+        state.is_arrived(resource),
+    )
     return Coming(*map(int, steps))
 
 

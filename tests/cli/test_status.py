@@ -25,7 +25,7 @@ from dds_core.log import Group, Head, MemoryLog
 from dds_core.model import Constraint, Device, Slice, Taint
 from dds_core.publisher.model import PoolSlice
 from dds_core.replay import of_steps
-from dds_core.scaler.events import ConfigGone, CoolDown, NodeGone, VictimMarked
+from dds_core.scaler.events import AttachOrdered, ConfigGone, CoolDown, NodeGone, VictimMarked
 from dds_core.scaler.folds import apply
 from dds_core.scaler.history import History
 from dds_core.scaler.policy import Policy
@@ -501,3 +501,16 @@ def test_the_deletion_of_a_node_without_devices_is_told_to_who_asks_for_it() -> 
     (entry,) = list(timeline(moments, Directory().read(moments).find("node/node1")))[-1:]
     assert (entry.kind, entry.target, entry.cause) == ("node", "Deleted", "no claim or device was on it")
     assert not [one for one in timeline(moments) if one.kind == "node"], "and to nobody else"
+
+
+def test_of_a_refused_write_it_says_who_refused_it_in_which_words(capsys: pytest.CaptureFixture[str]) -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 4)
+    world.waits("train", "node0")
+    (order,) = world.events(AttachOrdered)
+    world.feed(WriteRefused("d", "AttachOrdered", order.request, 422, "Invalid", 'the policy "quota" denies it'))
+    (row,) = status_data(_head(), world.state, 20)["refused"]
+    assert row["why"] == 'the API server: 422 Invalid the policy "quota" denies it'
+    show_status(status_data(_head(), world.state, 20), world.now, 20)
+    assert 'the policy "quota" denies it' in capsys.readouterr().out.partition("refused writes")[2]

@@ -20,6 +20,10 @@ from tests.property.blamed import Watcher, told_owner
 from tests.support.ours import running
 
 SEEDS = range(12)
+UNSEEN = range(400, 460)
+"""Looked at only when the rules were made. In all they have 99.4 %; of those that were looked at before, 12 to 60 have 99.3, 100
+to 160 have 99.6 and 200 to 260 have 98.9 %. Most of the rest: several claims of a node are robbed of devices or get those of each
+other, and whose wait is for which device is told otherwise than it turns out."""
 ENOUGH = 0.99
 _MODELS: tuple[dict[str, Any], ...] = (
     {"model": "A100 40G", "device": "nvidia-a100-40", "product": "NVIDIA A100 40GB PCIe"},
@@ -84,6 +88,16 @@ def compared(seed: int) -> Counter[tuple[str, str]]:
 
 @pytest.mark.parametrize("seeds", [SEEDS[:6], SEEDS[6:]])
 def test_each_waiting_second_has_the_owner_that_it_had_in_the_lab(seeds: range) -> None:
+    judge(seeds)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seeds", [UNSEEN[:20], UNSEEN[20:40], UNSEEN[40:]])
+def test_so_it_is_on_seeds_that_no_rule_was_made_with(seeds: range) -> None:
+    judge(seeds)
+
+
+def judge(seeds: range) -> None:
     found = sum(map(compared, seeds), Counter[tuple[str, str]]())
     wrong = Counter({kinds: number for kinds, number in found.items() if kinds[0] != kinds[1]})
     assert found.total() > 5_000 and len({truth for truth, _ in found}) > 5

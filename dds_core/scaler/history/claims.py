@@ -311,7 +311,7 @@ class ClaimHistory:
 
     def _exactly(self, at: int, coming: Iterable[Coming]) -> None:
         """Cut the time since the allocation, or since a device was taken from it, again by the devices that it got and that were
-        not ready by then: while it was under way, devices for others may have counted."""
+        not ready by then: while it was under way, devices for others may have counted. Before one was made, they had to."""
         begun = max(self._last.since, self.first, self.taken[1])
         found = [one for one in coming if not 0 < one.ready <= begun]
         told = list[Span]()
@@ -323,14 +323,14 @@ class ClaimHistory:
             for until in [*(one for one in instants if since < one < last), *([last] if since < last else [])]:
                 then = [at_instant(one, since) for one in found]
                 stage = stage_of_coming(then)
-                stands = (
-                    since < begun or not stage or (span.stage in _NOT_UNDER_WAY and not all(one.called for one in then))
-                )
+                early = not all(one.made for one in then)
+                early = early or (span.stage in _NOT_UNDER_WAY and not all(one.called for one in then))
+                stands = since < begun or not stage or early
                 self._add(span._replace(since=since, until=until) if stands else Span(stage, since, until, span.node))
                 since = until
 
 
-_NOT_UNDER_WAY = (ORDER, OBSERVE, TAKEN)
+_NOT_UNDER_WAY = (ORDER, OBSERVE)
 """While the fabric was not asked for one of its devices, these say more than that the operator had not done so."""
 
 

@@ -26,9 +26,9 @@ class DeviceSpan(NamedTuple):
 class DeviceHistory:
     """One resource, by uid. `uuid` is kept when the resource loses it during a detach. `request`: that it was made for, "" for
     none. `fabric`: that of its node. Instants, 0 before: `called`, `named`, `sought`, `listed` and `ready` as in `blame.Coming`;
-    `look`: when the operator last looked at it, as far as is known; `gone`: when the resource ended. `early`: it existed when the
-    log begins. `meant`: the attempt that it was ordered for, as the claim's uid and the instant of its allocation; ("", 0) for
-    none."""
+    `online`: when the operator said so; `look`: when it last looked at it, as far as is known; `gone`: when the resource ended.
+    `early`: it existed when the log begins. `meant`: the attempt that it was ordered for, as the claim's uid and the instant of
+    its allocation; ("", 0) for none."""
 
     uid: str
     first: int
@@ -43,6 +43,7 @@ class DeviceHistory:
     sought: int = 0
     listed: int = 0
     ready: int = 0
+    online: int = 0
     look: int = 0
     gone: int = 0
     early: bool = False
@@ -60,7 +61,7 @@ class DeviceHistory:
     @property
     def coming(self) -> Coming:
         """How far it came on its way to its node."""
-        return Coming(self.called, self.named, self.sought, self.listed, self.ready)
+        return Coming(self.first, self.called, self.named, self.sought, self.listed, self.ready)
 
     @property
     def state(self) -> str:
@@ -71,6 +72,11 @@ class DeviceHistory:
     def is_used(self) -> bool:
         """Whether a claim has ever held it, as far as the log shows."""
         return any(span.state == USED for span in self.spans)
+
+    def is_from(self, claim: str, since: int) -> bool:
+        """Whether another claim (uid) has held it since an instant, so that it was not on its way to this one."""
+        held = (span for span in self.spans if span.state == USED and not 0 < span.until <= since)
+        return any(claim not in span.claims for span in held)
 
     def spent(self, now: int, since: int = 0) -> dict[str, int]:
         """Microseconds in each state, from the instant `since` on."""

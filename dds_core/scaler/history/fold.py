@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from dds_core.kit.policy import lower
 from dds_core.lifecycle import ATTACHED, ATTACHING, GONE, IDLE, PENDING, REQUESTED, WAITING
 from dds_core.model import (
     NO_NODE_FITS,
+    ONLINE,
     Allocation,
     AttachRequest,
     Claim,
@@ -23,7 +24,7 @@ from dds_core.model import (
     Slice,
 )
 from dds_core.scaler import events as e
-from dds_core.scaler.blame import Wait, stage_of
+from dds_core.scaler.blame import Coming, Wait, stage_of
 from dds_core.scaler.history.claims import Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.looks import Looks, Turns
@@ -84,8 +85,10 @@ class History:
         self._with_uuid: dict[str, str] = {}
         self._requests_at: dict[str, set[str]] = defaultdict(set)
         self._ready_for: dict[str, str] = {}
+        self._thefts: dict[tuple[str, str], tuple[str, int]] = {}
+        self._shared_out: dict[str, dict[str, list[DeviceHistory]]] = {}
         self._looks = Looks(self.devices, self._resources_at, self._with_uuid, self._known)
-        self._turns: dict[str, Turns] = defaultdict(lambda: Turns(self.devices))
+        self._turns = Turns(self.devices)
         self._touched: dict[str, None] = {}
 
     def read(self, told: Iterable[Moment]) -> History:
@@ -106,6 +109,7 @@ class History:
             self._fact(fact, at)
         for event in moment.caused:
             self._event(event, at)
+        self._shared_out.clear()
         for uid in self._touched:
             self._stage(uid, at)
         self._touched.clear()
@@ -291,10 +295,17 @@ class History:
             if not device.named:
                 self._looks.named(device, at)
         self._resources_at[resource.node].add(resource.uid)
-        self._turns[resource.node].seen(resource, device, at)
+        self._turns.seen(resource, device, at)
         device.error = resource.error
+        if resource.state == ONLINE:
+            self._looks.online(device, at)
+            device.ready = device.ready or (at if device.life == IDLE else 0)
         device.changed(at)
         self._progress(resource.node)
+
+    def _is_online(self, device: DeviceHistory) -> bool:
+        resource = self._known.resource(device.uid)
+        return resource is not None and resource.state == ONLINE
 
     def _meant(self, resource: FabricResource) -> tuple[str, int]:
         """The attempt that the resource was ordered for. It may be seen before its request has grown."""
@@ -381,11 +392,21 @@ class History:
         needed = Counter(
             model for _, model in {one.key: (one, model) for one, model in results if not one.admin}.values()
         )
-        node, since = history.attempts[-1].node, history.attempts[-1].since
-        if state == PENDING:
-            return wait._replace(ordered=any(self._is_making(node, model) for model in needed))
-        coming = self._coming(history.uid, node, needed, since)
-        return wait._replace(ordered=True, needs=needed.total(), coming=[one.coming for one in coming])
+        coming = [one for model, most in needed.items() for one in self._coming(history, model)[:most]]
+        if len(coming) < needed.total():
+            wait = wait._replace(taken=wait.taken or self._robbed(history, needed))
+        ordered = state == ATTACHING or any(self._is_making(history.attempts[-1].node, model) for model in needed)
+        return wait._replace(ordered=ordered, needs=needed.total(), coming=[one.coming for one in coming])
+
+    def _robbed(self, history: ClaimHistory, needed: Counter[str]) -> bool:
+        """Whether a claim that did not wait on its node has taken a device there, so that the last in turn lacks one."""
+        last = history.attempts[-1]
+        thefts = [
+            theft for model in needed if (theft := self._thefts.get((last.node, model))) and theft[1] > last.since
+        ]
+        if thefts:
+            history.taken = max(thefts, key=lambda one: one[1])[0], 0
+        return bool(thefts)
 
     def _pods(self, history: ClaimHistory) -> Iterator[Pod]:
         """The pods that refer to the claim."""
@@ -414,14 +435,29 @@ class History:
                     return True
         return False
 
-    def _coming(self, uid: str, node: str, needed: Mapping[str, int], since: int) -> list[DeviceHistory]:
-        """What came, or was still to come, since the allocation: a device that idled before is for another claim, or unfit. What
-        was made before it is more likely for a claim that waited then."""
-        found = [self.devices[one] for one in self._resources_at[node]]
-        found = [one for one in found if one.life in (REQUESTED, IDLE) and self._ready_for.get(one.uid, uid) == uid]
-        found = [one for one in found if one.first >= since or not one.named or one.named >= since]
-        found.sort(key=lambda one: (one.first < since, one.first, one.uid))
-        return [one for model, most in needed.items() for one in [two for two in found if two.model == model][:most]]
+    def _coming(self, history: ClaimHistory, model: str) -> list[DeviceHistory]:
+        """What came for the claim, or is still to come. Who has waited longest on the node gets what was made first. A device
+        that idled before the allocation is for another claim, or unfit."""
+        node = history.attempts[-1].node
+        if node not in self._shared_out:
+            self._shared_out[node] = self._share_out(node)
+        return [one for one in self._shared_out[node].get(history.uid, ()) if one.model == model]
+
+    def _share_out(self, node: str) -> dict[str, list[DeviceHistory]]:
+        devices = (self.devices[one] for one in self._resources_at[node])
+        free = sorted((one for one in devices if one.life in (REQUESTED, IDLE)), key=lambda one: (one.first, one.uid))
+        found: dict[str, list[DeviceHistory]] = {}
+        waiting = ((self.claims[uid].attempts[-1], uid) for uid in self._waiting_at.get(node, ()))
+        for attempt, uid in sorted(waiting, key=lambda one: (one[0].since, one[1])):
+            lacking = Counter(attempt.models)
+            mine = found[uid] = []
+            for one in free:
+                came = one.first >= attempt.since or not one.named or one.named >= attempt.since
+                if came and lacking[one.model] > 0 and self._ready_for.get(one.uid, uid) == uid:
+                    lacking[one.model] -= 1
+                    mine.append(one)
+            free = [one for one in free if one not in mine]
+        return found
 
     # -- decisions and lives -------------------------------------------------------------------------------------------
 
@@ -443,8 +479,8 @@ class History:
                 for swap in event.swaps:
                     if swap.claim in self.claims:
                         keys = (one.key for one in swap.results)
-                        devices = (self.devices[uid] for key in keys if (uid := self._device_of.get(key)) is not None)
-                        self.claims[swap.claim].exchange_begins(at, [one.coming for one in devices])
+                        uids = [uid for key in keys if (uid := self._device_of.get(key)) is not None]
+                        self.claims[swap.claim].exchange_begins(at, self._got(self.claims[swap.claim], uids))
                         self._touched[swap.claim] = None
             case e.ExchangeEnded() if event.claim in self.claims:
                 self.claims[event.claim].exchanging = False
@@ -455,13 +491,19 @@ class History:
             case e.Alerted() if not event.reissued:
                 self.alerts.append(Alert(at, self._known.called(event.of), event.reason, event.text))
 
+    def _got(self, history: ClaimHistory, devices: Iterable[str]) -> list[Coming]:
+        """Of devices that the claim gets, those that were on their way to it: another claim has not held them meanwhile."""
+        found = [device for uid in devices if (device := self.devices.get(uid)) is not None]
+        since = history.attempts[-1].since if history.attempts else 0
+        return [one.coming for one in found if not one.is_from(history.uid, since)]
+
     def _claim_moved(self, move: e.ClaimMoved, at: int) -> None:
         history = self.claims.get(move.claim)
         if history is None:
             return
         claim = self._known.claim(move.claim)
         allocation = claim.allocation if claim is not None else None
-        coming = [device.coming for uid in move.devices if (device := self.devices.get(uid)) is not None]
+        coming = self._got(history, move.devices)
         node = allocation.node if allocation is not None else ""
         if history.attempts:
             self._waiting_at[history.attempts[-1].node].discard(move.claim)
@@ -490,10 +532,12 @@ class History:
         device.life = move.target
         if move.trigger in ("online", "taken"):
             device.ready = device.ready or at
+        elif move.trigger == "freed" and self.policy.device_ready == "online" and not self._is_online(device):
+            device.ready = 0
         if move.target == GONE:
             device.gone = at
             self._resources_at[device.node].discard(move.resource)
-            self._turns[device.node].gone(device, at)
+            self._turns.gone(device, at)
             self._ready_for.pop(move.resource, None)
         self._look(move.resource, at)
         self._progress(device.node)
@@ -502,16 +546,12 @@ class History:
         """A claim has the device: another one, for which it came, has lost it."""
         takers = {claim for key in self._keys_of[device.uid] for claim in self._holders.get(key, ())}
         taker = next((self.claims[uid].name for uid in sorted(takers) if uid in self.claims), "")
-        for uid in self._waiting_at.get(device.node, set()) - takers if taker else ():
-            history = self.claims[uid]
-            last = history.attempts[-1]
-            if history.state == ATTACHED:
-                lost = self._ready_for.get(device.uid) == uid
-            else:
-                needed = Counter(last.models)
-                lost = device in self._coming(uid, device.node, needed, last.since)
-            if lost:
-                history.taken = (taker, at)
+        waiting = self._waiting_at.get(device.node, set())
+        if taker and not waiting & takers:
+            self._thefts[device.node, device.model] = taker, at
+        loser = self.claims.get(self._ready_for.get(device.uid, ""))
+        if taker and loser is not None and loser.uid not in takers and loser.state == ATTACHED:
+            loser.taken = (taker, at)
 
     def _look(self, uid: str, at: int) -> None:
         """Update which claims hold the device."""

@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import RESOURCE_ATTACHING, RESOURCE_DETACHING, FabricResource, Slice
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.model import Listing
-from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, POLL
+from dds_core.scaler.operator import MEANWHILE, PLUGIN_REST, PLUGIN_START, POLL, Job, at_work
 from dds_core.scaler.timeline.words import Known
 
 _Place = tuple[str, str]
@@ -48,6 +47,17 @@ class Looks:
             device.sought = device.listed = device.look = at
         else:
             self.looked(device.uid, at)
+
+    def online(self, device: DeviceHistory, at: int) -> None:
+        """The operator found the device listed, at a look that restarted the plugin if that was old enough."""
+        place = self._place(device)
+        if device.online or not device.named:
+            return
+        device.online = at
+        if place not in self._starting and at >= self._restarted.get(place, 0) + PLUGIN_REST + PLUGIN_START:
+            self._restarted[place] = at
+            for one in self._unlisted(place):
+                self._starting[place] = one.sought = at
 
     def looked(self, uid: str, at: int) -> None:
         """The operator looks at a device, at its poll or since dds made it do so."""
@@ -106,65 +116,54 @@ class Looks:
         return device.node, next((one.driver for one in models if one.model == device.model), "")
 
 
-_MEANWHILE = MICROSECONDS // 2
-"""An operator that takes up another resource so long after it has asked the fabric does not wait for the answer."""
-
-
 class Turns:
-    """Keeps `called` of the devices of one node: what the operator does meanwhile for other nodes is in no excerpt of a log about
-    one claim. `alone`: the operator was not seen to take up a resource while the fabric works for another."""
+    """Keeps `called` of devices: for which the operator has asked the fabric (`operator.at_work`). `_several`: the nodes for
+    which it was seen to take up a resource while the fabric works for another, so that it does not wait for the answer."""
 
     def __init__(self, devices: Mapping[str, DeviceHistory]) -> None:
-        self.alone = True
         self._devices = devices
-        self._waiting: dict[str, str] = {}
-        self._at_work, self._since, self._free = "", 0, 0
+        self._jobs: dict[str, Job] = {}
+        self._several: set[str] = set()
+        self._turn, self._since, self._free = "", 0, 0
 
     def seen(self, resource: FabricResource, device: DeviceHistory, at: int) -> None:
         """The resource is so now; `device` has its error as it was before."""
-        attaching = resource.state in ("", RESOURCE_ATTACHING) and not resource.uuid
-        job = resource.state if resource.state == RESOURCE_DETACHING or (attaching and resource.state) else ""
-        known = self._waiting.get(resource.uid, "")
-        if job != known or (job and resource.error != device.error):
-            if known:
-                self._done(device, at)
-            if job and not resource.error:
-                self._begins(device, job, at)
+        leaving = resource.state == RESOURCE_DETACHING
+        taken_up = leaving or (resource.state == RESOURCE_ATTACHING and not resource.uuid)
+        known = self._jobs.get(device.uid)
+        if known is not None and (not taken_up or known.leaving != leaving or resource.error != device.error):
+            self._done(device, at)
+            known = None
+        if taken_up and known is None and not resource.error:
+            turn = self._jobs.get(self._turn)
+            if turn is not None and not turn.leaving and at - self._since > MEANWHILE:
+                self._several |= {self._devices[turn.uid].node, device.node}
+            self._jobs[device.uid] = Job(device.uid, at, leaving)
+            self._take_turns(at)
         elif resource.uuid and not device.called:
             device.called = at
 
     def gone(self, device: DeviceHistory, at: int) -> None:
-        if device.uid in self._waiting:
+        if device.uid in self._jobs:
             self._done(device, at)
 
-    def _begins(self, device: DeviceHistory, job: str, at: int) -> None:
-        self._waiting[device.uid] = job
-        if self._at_work and at - self._since > _MEANWHILE and self.alone:
-            self.alone = False
-            for uid in self._waiting:
-                self._called(uid, at)
-        if not self._at_work or not self.alone:
-            self._takes(device.uid, at)
-
-    def _takes(self, uid: str, at: int) -> None:
-        self._at_work, self._since = uid, at
-        self._called(uid, at)
-
-    def _called(self, uid: str, at: int) -> None:
-        device = self._devices[uid]
-        device.called = device.called or at
+    def _take_turns(self, at: int) -> None:
+        alone = [job for job in self._jobs.values() if self._devices[job.uid].node not in self._several]
+        turn = at_work(alone)
+        if turn != self._turn:
+            self._turn, self._since = turn, at
+        for uid in self._jobs.keys() - {job.uid for job in alone} | ({turn} if turn else set()):
+            self._devices[uid].called = self._devices[uid].called or at
 
     def _done(self, device: DeviceHistory, at: int) -> None:
-        """The fabric's answer for a device is there. If another was thought to be at work for, it begins only now."""
-        if self._at_work != device.uid and self.alone and self._at_work:
+        """The fabric's answer for a device is there. If another one was thought to have its turn, that begins only now."""
+        del self._jobs[device.uid]
+        if self._turn not in ("", device.uid) and device.node not in self._several:
             device.called = device.called or max(self._free, device.first)
-            other = self._devices[self._at_work]
+            other = self._devices[self._turn]
             if not other.named:
                 other.called = 0
-        del self._waiting[device.uid]
-        self._called(device.uid, at)
+            self._turn = ""
+        device.called = device.called or at
         self._free = at
-        if self._waiting and self.alone:
-            self._takes(self._at_work if self._at_work in self._waiting else next(iter(self._waiting)), at)
-        elif not self._waiting:
-            self._at_work = ""
+        self._take_turns(at)

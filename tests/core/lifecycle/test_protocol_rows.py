@@ -12,10 +12,11 @@ from msgspec.structs import replace
 from dds_core.errors import IllegalTransition
 from dds_core.events import Event, Started, Synced, WriteDone, WriteRefused
 from dds_core.events.base import difference
+from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.stages import NONE, Stages
 from dds_core.model import Allocation, Claim, DeviceKey, Result
+from dds_core.scaler import deadlines, exchange, fence, hold
 from dds_core.scaler import events as e
-from dds_core.scaler import exchange, fence, hold
 from dds_core.scaler.folds import apply
 from dds_core.scaler.invariants import INVARIANTS
 from dds_core.scaler.model import Fence, Guarded, Hold
@@ -296,3 +297,33 @@ def test_an_outcome_that_comes_late_changes_nothing(protocol: Stages) -> None:
     for trigger, stage in product(LATE[protocol.name], stages_of(protocol)):
         if (trigger, stage) not in known:
             assert stage_after(protocol, trigger, stage) == stage, (trigger, stage)
+
+
+WAITS = [(protocol, stage) for protocol in PROTOCOLS for stage in sorted(stages_of(protocol) - {NONE})]
+KINDS = {DeadlineKind.HOLD, DeadlineKind.GUARD, DeadlineKind.SETTLE, DeadlineKind.FENCE, DeadlineKind.STUCK}
+AT_ONCE: dict[tuple[str, str], type[Event]] = {
+    ("hold", hold.HELD): e.VictimMarked,
+    ("hold", hold.LOST): e.HoldEnded,
+}
+"""The stages that end with a decision of the next look at the device."""
+SHOWN = {("hold", hold.ENDED): "gone"}
+"""The stage that ends when the watch shows that what was deleted is gone."""
+
+
+@pytest.mark.parametrize(("protocol", "stage"), WAITS, ids=name_of)
+def test_no_stage_lasts_for_ever(protocol: Stages, stage: str) -> None:
+    """It ends with the outcome of a write or a list under way, with a decision at once, with what the watch shows, or a deadline
+    of the protocol is due."""
+    triggers = {edge.trigger for edge in protocol.table if edge.source == stage}
+    shown = SHOWN.get((protocol.name, stage))
+    if triggers & {*LATE[protocol.name]} or shown in triggers:
+        return
+    world = SCENES[protocol.name][0](stage, "missed")
+    decided = AT_ONCE.get((protocol.name, stage))
+    if decided is not None:
+        world.state.dirty.devices.add(UID)
+        world.node("node9")
+        assert world.events(decided)
+    else:
+        due = [*deadlines.of_claim(world.state, CLAIM), *deadlines.of_device(world.state, UID)]
+        assert KINDS & {one.kind for one in due}

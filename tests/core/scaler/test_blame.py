@@ -6,10 +6,12 @@ import pytest
 
 from dds_core.lifecycle import ATTACHED, ATTACHING, FAILED, PENDING
 from dds_core.scaler.blame import OWNER, STAGES, WHOSE, Coming, Wait, stage_of, stage_of_coming
+from dds_core.scaler.operator import MEANWHILE, Job, at_work
 from dds_core.scaler.waiting import waiting_rows
 from tests.support.world import one_node
 
-_COME = Coming(1, 2, 3, 4, 5)
+_COME = Coming(1, 2, 3, 4, 5, 6)
+HALF = MEANWHILE
 
 
 @pytest.mark.parametrize(
@@ -23,10 +25,10 @@ _COME = Coming(1, 2, 3, 4, 5)
         (Wait(ATTACHING, allocated=True, ordered=True), "operator", "operator"),
         (Wait(ATTACHING, allocated=True, ordered=True, taken=True), "taken", "claim"),
         (Wait(ATTACHING, allocated=True, coming=[Coming()]), "operator", "operator"),
-        (Wait(ATTACHING, allocated=True, coming=[Coming(1)]), "fabric", "fabric"),
-        (Wait(ATTACHING, allocated=True, coming=[Coming(1, 2)]), "operator", "operator"),
-        (Wait(ATTACHING, allocated=True, coming=[Coming(1, 2, 3)]), "driver", "driver"),
-        (Wait(ATTACHING, allocated=True, coming=[Coming(1, 2, 3, 4)]), "operator", "operator"),
+        (Wait(ATTACHING, allocated=True, coming=[Coming(1, 2)]), "fabric", "fabric"),
+        (Wait(ATTACHING, allocated=True, coming=[Coming(1, 2, 3)]), "operator", "operator"),
+        (Wait(ATTACHING, allocated=True, coming=[Coming(1, 2, 3, 4)]), "driver", "driver"),
+        (Wait(ATTACHING, allocated=True, coming=[Coming(1, 2, 3, 4, 5)]), "operator", "operator"),
         (Wait(ATTACHED, allocated=True), "exchange", "dds"),
         (Wait(ATTACHED, allocated=True, turn=True), "turn", "claim"),
         (Wait(ATTACHED, allocated=True, signalled=True), "hand-over", "scheduler"),
@@ -40,8 +42,9 @@ def test_the_stage_and_its_owner(wait: Wait, stage: str, owner: str) -> None:
 
 
 def test_of_several_devices_the_last_counts_but_for_one_that_is_being_attached() -> None:
-    assert stage_of_coming([_COME, Coming(1, 2, 3)]) == "driver"
-    assert stage_of_coming([Coming(1), Coming()]) == "fabric"
+    assert stage_of_coming([_COME, Coming(1, 2, 3, 4)]) == "driver"
+    assert stage_of_coming([Coming(1, 2), Coming(1)]) == "fabric"
+    assert stage_of_coming([Coming(1, 2, 3), Coming(1, 2, 3, 4)]) == "operator"
     assert stage_of_coming([_COME]) == ""
     assert set(WHOSE) == set(OWNER) == set(STAGES)
 
@@ -55,3 +58,28 @@ def test_status_tells_an_exchange_and_a_device_that_the_operator_has_still_to_ma
     world.settle()
     found = {row.stage for row in waiting_rows(world.state)}
     assert found <= {"exchange", "hand-over"}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "asked"),
+    [
+        ([], ""),
+        ([Job("b", 2 * HALF + 1), Job("a", 2 * HALF)], "a"),
+        ([Job("old", 0, leaving=True), Job("a", 2 * HALF), Job("b", 2 * HALF + 1)], "a"),
+        ([Job("leaves", 0, leaving=True), Job("a", 1)], "leaves"),
+    ],
+)
+def test_of_all_that_the_operator_took_up_it_has_asked_for_the_oldest(jobs: list[Job], asked: str) -> None:
+    assert at_work(jobs) == asked
+
+
+def test_status_tells_that_the_operator_works_for_another_node() -> None:
+    """Two claims on two nodes: the operator has taken up both resources, and asked the fabric for the first one alone."""
+    world = one_node("attach", 4, scan_interval_seconds=0)
+    world.node("node1")
+    for name, node in (("first", "node0"), ("second", "node1")):
+        world.waits(name, node)
+        world.carry_out()
+    world.make()
+    told = {row.claim: row.stage for row in waiting_rows(world.state)}
+    assert told == {"default/first": "fabric", "default/second": "operator"}

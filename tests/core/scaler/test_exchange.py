@@ -436,6 +436,7 @@ def test_a_step_that_comes_to_nothing_in_the_gap_is_told() -> None:
     world = up_to(e.DevicesGiven)
     world.refused(world.only(e.DevicesGiven), obsolete=True)
     assert world.only(e.Alerted).reason == "ExchangeLeft"
+    assert "(its devices were not given, since it had changed)" in world.only(e.Alerted).text
     assert world.only(e.GuardLifted).claim == world.uid("train0")
     world.allocate("train0", "node0", *pool_results(0))
     world.settle()
@@ -450,6 +451,7 @@ def test_where_the_guard_is_refused_after_a_restart_all_that_are_cleared_are_lef
     world.refused(world.events(e.ExchangeBegun)[-1])
     told = [(one.subject, one.reason) for one in world.events(e.Alerted)]
     assert told == [(world.uid(f"train{number}"), "ExchangeLeft") for number in range(2)]
+    assert all("(its guard was not written)" in one.text for one in world.events(e.Alerted))
     assert {row.why for row in waiting_rows(world.state)} == {
         "its devices are there, the scheduler allocates it anew: its exchange ended between its two writes"
     }

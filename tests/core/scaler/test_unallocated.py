@@ -355,6 +355,22 @@ def test_since_when_a_device_of_a_node_is_free_for_it() -> None:
     assert (queue.held_by, queue.idle_on) == ((), (("node0", 1),))
 
 
+def test_a_device_that_is_tainted_and_taken_is_not_free_once() -> None:
+    """A pool of three: one is taken, and tainted since. Two are free."""
+    world = one_node(3)
+    world.waits("first", "node0")
+    hungry(world, selectors=(MEMORY,))
+    shared = world.state.inventory.slices.rows["pool-nvidia-a100-40-fabric1"]
+    (taken,) = (key[2] for key in world.state.demand.having if key[1] == shared.pool)
+    devices = {
+        name: replace(one, taints=(Taint("broken", "", "NoSchedule"),)) if name == taken else one
+        for name, one in shared.devices.items()
+    }
+    world.update(shared, devices=devices)
+    (queue,) = queues(world.state, unallocated(world.state))
+    assert queue.free == 2
+
+
 # -- many ----------------------------------------------------------------------------------------------------------------
 
 

@@ -36,6 +36,7 @@ USUAL = steps(*(pods(f"job-{at}", at=at, lasts="60s", on=f"node000{at // 240 % 3
 """A pod every four minutes, each on another node than the last: a device is attached for each and goes back."""
 HANGS = steps(pods("a", "b", "c", at=30, lasts="60s")) + "\nfaults: {fabric: [{kind: hang}]}"
 LONG = steps(pods("long", at=300, lasts="60m"))
+NEVER = steps(pods("greedy", at=300, lasts="60m", count=9))
 TOO_MANY = steps(pods("first", "second", "third", "fourth", "fifth", "sixth", at=300, lasts="60m"))
 AT_ONCE = steps(
     *(pods(*(f"job-{at}-{one}" for one in range(4)), at=at, lasts="60s", on="node0000") for at in (630, 730))
@@ -240,7 +241,8 @@ RUNS = (
     Run(the_manager_fails, 20, {"DdsFabricAnswersOld": 15, "DdsFabricSilent": 16}),
     Run(nothing, 10, {"DdsBindingConditionsDropped": 6}, cluster=NO_GATE),
     Run(a_pool_is_closed, 40, {"DdsNobodyDecides": 7, "DdsPoolClosed": 37}),
-    Run(nothing, 25, {"DdsClaimsWait": 21}, story=TOO_MANY),
+    Run(nothing, 25, {"DdsClaimsWait": 21}, story=NEVER),
+    Run(nothing, 40, story=TOO_MANY),
     Run(a_number_cannot_be_read, 15, {"DdsMetricsUntrue": 11}),
     Run(a_policy_is_broken, 15, {"DdsPolicyInvalid": 12}),
 )

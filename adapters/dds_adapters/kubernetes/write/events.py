@@ -21,6 +21,7 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import ATTACHED, IDLE
 from dds_core.model import FINISHED, Claim, Pod
 from dds_core.scaler import events as e
+from dds_core.scaler.blame import HAND_OVER, OPERATOR, SCHEDULER, WHOSE
 from dds_core.scaler.state import State
 from dds_core.text import scrub
 
@@ -175,7 +176,8 @@ def _attach_ordered(event: e.AttachOrdered, words: Words) -> Iterator[Task]:
         claim = words.state.demand.claims.get(uid)
         if claim is None:
             continue
-        note = f"asked the fabric for {event.model} on node {event.node}, for claim {claim.namespace}/{claim.name}"
+        what = f"ordered {event.model} for node {event.node}, for claim {claim.namespace}/{claim.name}"
+        note = f"{what}; it waits for {WHOSE[OPERATOR]}"
         pod = _waiting_pod(words.state, claim)
         if pod is None:
             yield words.tell(_regarding(claim), "AttachOrdered", "Attach", note)
@@ -208,10 +210,7 @@ def _looks_only(claim: Claim, words: Words) -> Iterator[Task]:
 def _hand_over(event: e.HandOver, words: Words) -> Iterator[Task]:
     pod = words.state.demand.pods.get(event.pod)
     if pod is not None:
-        note = (
-            f"its devices are attached to node {event.node}; the scheduler is told to schedule the pod again, "
-            "so that it gets them"
-        )
+        note = f"its devices are attached to node {event.node}; it waits for {WHOSE[HAND_OVER]}"
         yield words.tell(_regarding(pod), "HandOver", "HandOver", note)
 
 
@@ -221,7 +220,7 @@ def _devices_given(event: e.DevicesGiven, words: Words) -> Iterator[Task]:
         return
     given = ", ".join(one.device for one in event.swap.results)
     what = f"given {given} on node {event.node} instead of {', '.join(event.instead)}"
-    note = f"{what}; its pod is bound when the scheduler looks next"
+    note = f"{what}; it waits for {WHOSE[SCHEDULER]}"
     pod = _waiting_pod(words.state, claim)
     yield words.tell(_regarding(claim), "Exchanged", "HandOver", note, _regarding(pod) if pod is not None else None)
 

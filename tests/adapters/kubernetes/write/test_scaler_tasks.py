@@ -96,7 +96,7 @@ def test_an_order_makes_a_request_with_our_epoch() -> None:
     assert task.objects == (f"composabilityrequests/{write.name}",) and task.decision.startswith("id-")
     assert task.at == world.steps[-1].at
     (told,) = task.then
-    assert isinstance(told.write, TellPeople) and told.write.note.startswith("asked the fabric for"), "once it has"
+    assert isinstance(told.write, TellPeople) and told.write.note.startswith("ordered "), "once it has"
 
 
 def test_observe_writes_and_tells_nothing() -> None:
@@ -536,7 +536,7 @@ def test_a_life_is_told_once_at_each_step_where_its_user_looks() -> None:
     told = desk.told()
     assert reasons(told) == [("Pod", "train", "AttachOrdered")]
     assert told[0].related is not None and told[0].related.kind == "ResourceClaim"
-    assert "A100 40G on node node0" in told[0].note and told[0].type == "Normal"
+    assert "A100 40G for node node0" in told[0].note and told[0].type == "Normal"
     world.carry_out()
     world.operate()
     assert reasons(desk.told()) == [
