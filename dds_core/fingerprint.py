@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "d94984b31d8437c62a8815edd85b592a5110da0e649bfe956f1bf9976b17cd6a"
+FINGERPRINT = "54d686c8064378e093ce72d608d50a31270cccdfba7454ce8d18c8bbb0d9bf9d"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "95d9495aef873181ef4649634934ec7256bb240d7278612ca6441872bcffe8ab"
+PUBLISHER_FINGERPRINT = "963b1f4d9b77bae1e6530660deac5cf504d0e309077a49857022eca616342aaf"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "8b0907417a3917a283f502e7c639c0c6713d2febc2fb586c43af57b7b7a48879"
+AUTOSCALER_FINGERPRINT = "35be8df065fab8ba8eb3595083bb1a94ba10bec28c5bf3a774c5c4d9cd61863e"
 """That of the autoscaler."""
