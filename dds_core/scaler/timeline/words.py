@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dds_core.events import Event
 from dds_core.model import (
@@ -129,14 +129,18 @@ class Known(telling.Known):
         self.policy = Policy()
         self.uuid_at: dict[DeviceKey, str] = {}
         self._node_named: dict[str, str] = {}
+        self._listed: dict[str, tuple[Mapping[str, Device], dict[str, str]]] = {}
 
     def _learnt(self, fact: Event) -> Pair:
         match fact:
             case e.PolicyChanged():
                 self.policy = read_policy(fact.policy)
+                self._listed.clear()  # it names the attributes that hold a UUID
             case e.Checkpoint():
                 self.begin(load(fact.picture))
             case _:
+                if isinstance(fact, e.SliceGone):
+                    self._listed.pop(fact.uid, None)
                 return super()._learnt(fact)
         return UNCHANGED
 
@@ -147,9 +151,20 @@ class Known(telling.Known):
         if isinstance(row, Node):
             self._node_named[row.name] = row.uid
         if isinstance(row, Slice) and row.node:  # its UUIDs stay known, so that a device that is gone still has a name
-            for name, device in row.devices.items():
-                if uuid := self.uuid_of(row.driver, device):
+            for name, uuid in self.uuids_in(row).items():
+                if uuid:
                     self.uuid_at[(row.driver, row.pool, name)] = uuid
+
+    def uuids_in(self, row: Slice) -> Mapping[str, str]:
+        """The UUID of each device of a node's slice, "" if unknown. Computed only for devices that are not as they were."""
+        devices, known = self._listed.get(row.uid, ({}, {}))
+        if row.devices is not devices:
+            known = {
+                name: known[name] if devices.get(name) is one else self.uuid_of(row.driver, one)
+                for name, one in row.devices.items()
+            }
+            self._listed[row.uid] = row.devices, known
+        return known
 
     def begin(self, state: State) -> None:
         self.policy = state.policy
