@@ -130,6 +130,8 @@ class Known(telling.Known):
         self.uuid_at: dict[DeviceKey, str] = {}
         self._node_named: dict[str, str] = {}
         self._listed: dict[str, tuple[Mapping[str, Device], dict[str, str]]] = {}
+        self.relisted: frozenset[str] | None = None
+        """UUIDs of the devices that differ by the last change of a node's slice; None if that is not known."""
 
     def _learnt(self, fact: Event) -> Pair:
         match fact:
@@ -141,6 +143,7 @@ class Known(telling.Known):
             case _:
                 if isinstance(fact, e.SliceGone):
                     self._listed.pop(fact.uid, None)
+                    self.relisted = None
                 return super()._learnt(fact)
         return UNCHANGED
 
@@ -157,13 +160,17 @@ class Known(telling.Known):
 
     def uuids_in(self, row: Slice) -> Mapping[str, str]:
         """The UUID of each device of a node's slice, "" if unknown. Computed only for devices that are not as they were."""
-        devices, known = self._listed.get(row.uid, ({}, {}))
-        if row.devices is not devices:
-            known = {
-                name: known[name] if devices.get(name) is one else self.uuid_of(row.driver, one)
+        before: Mapping[str, Device]
+        before, known = self._listed.get(row.uid, ({}, {}))
+        if row.devices is not before:
+            now = {
+                name: known[name] if before.get(name) is one else self.uuid_of(row.driver, one)
                 for name, one in row.devices.items()
             }
-            self._listed[row.uid] = row.devices, known
+            names = {name for name in {**before, **row.devices} if before.get(name) is not row.devices.get(name)}
+            differ = frozenset(uuid for one in (known, now) for name in names if (uuid := one.get(name)) is not None)
+            self.relisted = differ if row.uid in self._listed else None
+            self._listed[row.uid], known = (row.devices, now), now
         return known
 
     def begin(self, state: State) -> None:
