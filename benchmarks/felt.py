@@ -22,7 +22,7 @@ from dds_adapters.runtime.live_settings import CHECKPOINT_EVENTS
 from dds_adapters.runtime.loop import checkpoint_after
 from dds_adapters.sql import Database, SqlLog, upgrade
 from dds_core.engine import new_event
-from dds_core.events import Checkpoint, Started, Synced
+from dds_core.events import Checkpoint, Started, Synced, decode, encode
 from dds_core.log import Group
 from dds_core.replay import fold_log
 from dds_core.scaler.component import SCALER, Engine
@@ -141,6 +141,18 @@ def _start(database: Database) -> None:
     assert len(engine.state.lifecycle.lives) >= CLAIMS
 
 
+def _checkpoint(claims: int) -> Row:
+    """What the deciding thread does for a checkpoint, beside what a reader does with it."""
+    engine = Engine()
+    for _ in engine.run(Fleet(claims // DEVICES_A_NODE).begin(POLICY)):
+        pass
+    data: list[bytes] = []
+    taken = _seconds(lambda: data.append(encode(Checkpoint(PROJECTION, dump(engine.state)))))
+    load = _seconds(lambda: SCALER.load(decode(Checkpoint.__name__, data[0]).picture))  # type: ignore[attr-defined]
+    row = _row(f"a checkpoint of {claims:,} claims: dump and encode", taken)
+    return replace(row, against=f"{len(data[0]) / 1e6:.3g} MB; decode and load: {load:.2g} s")
+
+
 def _million(url: str, events: int) -> list[Row]:
     upgrade(url)
     with Database(url, synchronous="NORMAL") as database:
@@ -178,6 +190,7 @@ def measure(folder: Path, rounds: int, events: int = READ) -> list[Row]:
     """Tell seconds, each measured once: the logs take minutes to make and gigabytes to hold. `events`: those of the log that is
     read; a start reads the end of one five times as long."""
     return [
+        *map(_checkpoint, (CLAIMS // 5, CLAIMS)),
         *_million(f"sqlite:///{folder / 'million.sqlite3'}", events),
         *_five_million(f"sqlite:///{folder / 'five-million.sqlite3'}", 5 * events),
     ]

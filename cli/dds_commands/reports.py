@@ -87,6 +87,7 @@ _READING, _TELLING = "reading", "telling"
 def passes(source: Recording | Log) -> Callable[[str], Iterable[Moment]]:
     """The moments that each pass of `report_of` needs. Those of a recording are kept: its replay takes longest."""
     if isinstance(source, Log):
+        of: dict[str, Callable[[], Iterable[Moment]]]
         of = {_READING: source.happened, _TELLING: lambda: source.about(None)}
         return lambda label: progress(of[label](), None, label)
     kept = list(progress(source.told(), None, "replaying"))
