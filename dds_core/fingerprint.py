@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "582c379666c022a9273e631fe904f9319cae5a9de04788352c1b12c8b27b9c46"
+FINGERPRINT = "24c6ba577cef31b84e6df2dc2e2bbff7829d2d514e9562cf75104118c69e5353"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "74409703d45190dd21a91ff42ed0ec706c8529c47cf29bbcf940a91bcae44fc1"
+PUBLISHER_FINGERPRINT = "0da6d9d9c2b396f9c725c7a22f00c4a026dee26ad2d9c4752c631bea57a14fba"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "0e6d31a7cc26486e3a8b0c5d57c4cfa23cb0fc71120a08a6184053bff05822d7"
+AUTOSCALER_FINGERPRINT = "8d1b78123f981c7527b65c7ac16caa1e4459b1d9ea9e2bad54994527970b08c5"
 """That of the autoscaler."""
