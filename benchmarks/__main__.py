@@ -71,8 +71,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="dds-bench-") as folder:
             measured[title] = measure(Path(folder), chosen.rounds)
         print(f"\n### {title}\n\n{markdown(measured[title])}", flush=True)
-    if chosen.write or not chosen.section:
-        write(PERFORMANCE, measured, chosen.rounds)
+        if chosen.write or not chosen.section:
+            write(PERFORMANCE, measured, chosen.rounds)
+    if not chosen.section:
+        write(PERFORMANCE, measured, chosen.rounds, anew=True)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,10 @@ from benchmarks.fleet import DEVICES_A_NODE, Fact, Fleet
 from benchmarks.measure import Row
 from benchmarks.samples import EVENTS_A_CLAIM, batches
 from dds_adapters.runtime.live_settings import CHECKPOINT_EVENTS
+from dds_adapters.runtime.loop import checkpoint_after
 from dds_adapters.sql import Database, SqlLog, upgrade
 from dds_core.engine import new_event
-from dds_core.events import Checkpoint, Started, Synced
+from dds_core.events import Checkpoint, Started, Synced, decode, encode
 from dds_core.log import Group
 from dds_core.replay import fold_log
 from dds_core.scaler.component import SCALER, Engine
@@ -31,8 +32,8 @@ CLAIMS = 10_000
 READ = 1_000_000
 MEMORY = 300
 """MiB that a command may use, each of its processes."""
-TAIL = 100_000
-"""Events after the checkpoint."""
+TAIL = 45_000
+"""Events after the checkpoint that a start finds: as many as a process leaves that is never idle."""
 
 POLICY: dict[str, object] = {"mode": "attach", "scan_interval_seconds": 0}
 
@@ -46,24 +47,32 @@ class Writer:
         self._ordinal = 0
         self._waiting: list[Group] = []
         self._events = 0
+        self.checkpoint_at = self.checkpoint_bytes = 0
         self.fleet = Fleet(CLAIMS // DEVICES_A_NODE)
         self.engine = Engine()
 
     def begin(self) -> None:
         self._run(self.fleet.begin(POLICY))
 
-    def churn(self, until: int) -> None:
-        """Take turns until the log ends at position `until` or a little later."""
-        while self._log.head().position + self._events < until:
-            for _ in range(1000):
+    def churn(self, until: int, *, checkpoints: bool = True) -> None:
+        """Take turns until the log ends at position `until` or a little later; `checkpoints`: with those of a process that is
+        idle now and then."""
+        while (position := self._log.head().position) < until:
+            after = checkpoint_after(CHECKPOINT_EVENTS, self.checkpoint_bytes)
+            if checkpoints and position - self.checkpoint_at >= after:
+                self.checkpoint()
+            for _ in range(100):
                 self._run(self.fleet.turn())
             self.flush()
 
     def checkpoint(self) -> None:
         self.flush()
         fact = Checkpoint(PROJECTION, dump(self.engine.state))
-        self._put(Group(self._ordinal, (new_event(fact, self.engine.state.process.now, None),)))
+        event = new_event(fact, self.engine.state.process.now, None)
+        self.checkpoint_bytes = len(event.data)
+        self._put(Group(self._ordinal, (event,)))
         self.flush()
+        self.checkpoint_at = self._log.head().position
 
     def fill(self, events: int) -> None:
         """Append sample lives as they are; the engine does not see them."""
@@ -132,14 +141,23 @@ def _start(database: Database) -> None:
     assert len(engine.state.lifecycle.lives) >= CLAIMS
 
 
+def _checkpoint(claims: int) -> Row:
+    """What the deciding thread does for a checkpoint, beside what a reader does with it."""
+    engine = Engine()
+    for _ in engine.run(Fleet(claims // DEVICES_A_NODE).begin(POLICY)):
+        pass
+    data: list[bytes] = []
+    taken = _seconds(lambda: data.append(encode(Checkpoint(PROJECTION, dump(engine.state)))))
+    load = _seconds(lambda: SCALER.load(decode(Checkpoint.__name__, data[0]).picture))  # type: ignore[attr-defined]
+    row = _row(f"a checkpoint of {claims:,} claims: dump and encode", taken)
+    return replace(row, against=f"{len(data[0]) / 1e6:.3g} MB; decode and load: {load:.2g} s")
+
+
 def _million(url: str, events: int) -> list[Row]:
     upgrade(url)
     with Database(url, synchronous="NORMAL") as database:
         writer = Writer(database.open_log(LOG, cluster=CLUSTER, recorded_at=0))
         writer.begin()
-        for until in range(CHECKPOINT_EVENTS, events, CHECKPOINT_EVENTS):
-            writer.churn(until)
-            writer.checkpoint()
         writer.churn(events)
         claim, node = next(iter(writer.engine.state.lifecycle.lives)), writer.fleet.node_names()[0]
     asked: tuple[tuple[float | None, tuple[str, ...]], ...] = (
@@ -147,6 +165,7 @@ def _million(url: str, events: int) -> list[Row]:
         (2, ("claims",)),
         (1, ("timeline", claim)),
         (None, ("timeline", node)),
+        (20, ("incident",)),
         (20, ("report",)),
         (35, ("log", "verify")),
     )
@@ -161,7 +180,7 @@ def _five_million(url: str, events: int) -> list[Row]:
         writer.fill(events - tail)
         writer.begin()
         writer.checkpoint()
-        writer.churn(events)
+        writer.churn(events, checkpoints=False)
     with Database(url) as database:
         what = f"start: checkpoint of {CLAIMS:,} claims, {tail:,} events after it, level pass; log of {events:,}"
         return [_row(what, _seconds(lambda: _start(database)), 10)]
@@ -171,6 +190,7 @@ def measure(folder: Path, rounds: int, events: int = READ) -> list[Row]:
     """Tell seconds, each measured once: the logs take minutes to make and gigabytes to hold. `events`: those of the log that is
     read; a start reads the end of one five times as long."""
     return [
+        *map(_checkpoint, (CLAIMS // 5, CLAIMS)),
         *_million(f"sqlite:///{folder / 'million.sqlite3'}", events),
         *_five_million(f"sqlite:///{folder / 'five-million.sqlite3'}", 5 * events),
     ]

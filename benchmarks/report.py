@@ -57,14 +57,16 @@ def _ratio(ratio: Ratio | None) -> str:
     return f"**{short(ratio.median)}** ({short(ratio.lowest)} to {short(ratio.highest)})"
 
 
-def write(path: Path, measured: dict[str, list[Row]], rounds: int) -> None:
-    """Replace what stands between the marks; of the sections there, those that were not measured now stay as they are."""
+def write(path: Path, measured: dict[str, list[Row]], rounds: int, *, anew: bool = False) -> None:
+    """Replace what stands between the marks. Of the sections there, those that were not measured now stay as they are, unless
+    all of it is made `anew`."""
     text = path.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     old, found, after = rest.partition(END)
     if not found:
         sys.exit(f"{path}: the marks '{BEGIN}' and '{END}' are not there; put them where the table belongs")
-    sections = {title: body.strip() for title, _, body in (part.partition("\n") for part in old.split("### ")[1:])}
+    kept = [] if anew else old.split("### ")[1:]
+    sections = {title: body.strip() for title, _, body in (part.partition("\n") for part in kept)}
     sections |= {title: markdown(rows) for title, rows in measured.items()}
     others = (
         "PostgreSQL: at least 15; what people wait for, the publisher and the lab: once; the live scaler: two or three"

@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "2045a40e4f73a875255fe46bc509b0eac84af25d33fe8f3cb5ab6ba9af249ddf"
+FINGERPRINT = "09eba340171351ffb48f853f255954c6fc3d265351328adcae52026c0dd2fabc"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "9278505c1e0be123d1b256507dff430ca2c10763f86388f9c3be2af50843917e"
+PUBLISHER_FINGERPRINT = "0da6d9d9c2b396f9c725c7a22f00c4a026dee26ad2d9c4752c631bea57a14fba"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "2d58c18f3b4fd97b8297bd578d63a9762da7c8d4cf8fde6e2858b4c4584d1a97"
+AUTOSCALER_FINGERPRINT = "8d1b78123f981c7527b65c7ac16caa1e4459b1d9ea9e2bad54994527970b08c5"
 """That of the autoscaler."""

@@ -413,11 +413,11 @@ class Config(Record, frozen=True):
 
 def text_attribute(device: Device, driver: str, name: str) -> str:
     """A string attribute by its plain or driver-qualified name; "" when absent or not a string (never a match)."""
-    for key in (name, f"{driver}/{name}"):
-        value = device.attributes.get(key)
-        if isinstance(value, str) and value:
-            return value
-    return ""
+    value = device.attributes.get(name)
+    if isinstance(value, str) and value:
+        return value
+    value = device.attributes.get(f"{driver}/{name}")
+    return value if isinstance(value, str) else ""
 
 
 def model_of_device(config: Config, driver: str, device: Device) -> Model | None:

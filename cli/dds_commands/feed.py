@@ -15,7 +15,7 @@ import msgspec
 
 from dds_adapters.web.messages import Request, Response, Route, plain
 from dds_commands.parameters import Place
-from dds_commands.reports import report_of
+from dds_commands.reports import passes, report_of
 from dds_commands.sources import Beat, Log, Opened, beat
 from dds_core import __version__
 from dds_core.errors import DdsError, InputError
@@ -207,7 +207,7 @@ class Feed:
             raise _NotHere(f"there is no {kind} {key}" if kind else "no kind is given", fix="give kind and key")
         with self._reading, Opened() as opened:
             log = self._open_log(opened)
-            told = log.about(subject) if kind == "claim" else _begun(log, log.source.head()).told()
+            told = log.about(subject) if kind == "claim" else _begun(log, log.source.head()).about(None)
             [entries] = timelines(told, [subject])
         with self._changed:
             known = live.subject(kind, key)  # again: the page's data may have dropped it meanwhile
@@ -227,7 +227,7 @@ class Feed:
             log = self._open_log(opened)
             checkpoints = [position for position, at in log.checkpoints() if at < before]
             begun = log.begun_at(checkpoints[-1] if checkpoints else 0)
-            made = report_of(lambda _: begun.told(), log.label, log.log_name, Place(), Place(before - 1), self._first)
+            made = report_of(passes(begun), log.label, log.log_name, Place(), Place(before - 1), self._first)
         return {**made, "anew": True, "live": False}
 
 

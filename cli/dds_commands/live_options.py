@@ -143,7 +143,7 @@ class OfProcess:
     )
     metrics_key_file: str | None = setting("Private key of --metrics-cert-file.", metavar="FILE")
     checkpoint_events: int = setting(
-        "Events between checkpoints; 0 for none.",
+        "Events between checkpoints, or more if they are long; 0 for none.",
         type=click.IntRange(min=0),
         metavar="NUMBER",
         default=CHECKPOINT_EVENTS,

@@ -54,17 +54,14 @@ def report(
     with Opened() as opened:
         source = opened.source(sources, url, name)
         require(source, SCALER, "give a scaler's with --name CLUSTER/scaler")
-        # A recording's moments are kept for the second pass: its replay takes longest.
-        kept = list(progress(source.told(), None, "replaying")) if isinstance(source, Recording) else None
-        told = (lambda _: kept) if kept is not None else (lambda label: progress(source.told(), None, label))
         first, last = period(source.span, since, until)
-        made = report_of(told, source.label, source.log_name, first, last)
+        made = report_of(passes(source), source.label, source.log_name, first, last)
         made["summary"]["notes"] += _of_servers(opened, source, first, last)
         if beside is not None:
             other = opened.source((beside,), None, None)
             require(other, SCALER, "give a scaler's")
             whole = period(other.span, None, None)
-            there = report_of(lambda label: progress(other.told(), None, label), other.label, other.log_name, *whole)
+            there = report_of(passes(other), other.label, other.log_name, *whole)
             made["beside"] = beside_of(there, other.label)
         if form == "json":
             show_json(made)
@@ -84,13 +81,26 @@ def _of_servers(opened: Opened, source: Recording | Log, first: Place, last: Pla
     return servers(cut(beside.told(), *end), first.at or 0)
 
 
+_READING, _TELLING = "reading", "telling"
+
+
+def passes(source: Recording | Log) -> Callable[[str], Iterable[Moment]]:
+    """The moments that each pass of `report_of` needs. Those of a recording are kept: its replay takes longest."""
+    if isinstance(source, Log):
+        of: dict[str, Callable[[], Iterable[Moment]]]
+        of = {_READING: source.happened, _TELLING: lambda: source.about(None)}
+        return lambda label: progress(of[label](), None, label)
+    kept = list(progress(source.told(), None, "replaying"))
+    return lambda _: kept
+
+
 def report_of(
     told: Callable[[str], Iterable[Moment]], where: str, log: str, first: Place, last: Place, origin: int = 0
 ) -> dict[str, Any]:
     """The page's data, in two passes: the second makes timelines only for what the page has room for. `told` gives the moments of
     a pass and takes a label for its progress bar; `origin` goes to `page.report`. Raises InputError for an empty source."""
     history, since, read = History(), 0, 0
-    for moment in cut(told("reading"), *last):
+    for moment in cut(told(_READING), *last):
         history.take(moment)
         read = moment.position
         if not since and first.begun(moment.at, moment.position):
@@ -100,7 +110,7 @@ def report_of(
     since = since or history.now + 1
     about = data.subjects(history, since)
     # End where the first pass ended: the log may have grown.
-    entries = timelines(cut(told("telling"), last.at, read), about, data.lives(history, about))
+    entries = timelines(cut(told(_TELLING), last.at, read), about, data.lives(history, about))
     meta = {"dds": __version__, "log": log, "summary": overview(history, since).data}
     return data.report(history, about, entries, meta, since, origin)
 

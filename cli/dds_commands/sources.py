@@ -70,8 +70,8 @@ class Source(Protocol):
     def find(self, text: str) -> Subject | None:
         """The subject of this name if an index finds it; None means that `named` has to be searched."""
 
-    def about(self, subject: Subject) -> Iterator[Moment]:
-        """The moments that concern a subject; a source may return more, up to all."""
+    def about(self, subject: Subject | None) -> Iterator[Moment]:
+        """The moments that concern a subject, or any; a source may return more, up to all."""
 
     def span(self) -> tuple[int, int]:
         """First and last instant in microseconds; (0, 0) without events."""
@@ -105,7 +105,7 @@ class Recording:
     def find(self, text: str) -> Subject | None:
         return None
 
-    def about(self, subject: Subject) -> Iterator[Moment]:
+    def about(self, subject: Subject | None) -> Iterator[Moment]:
         return self.told()
 
     def span(self) -> tuple[int, int]:
@@ -190,9 +190,12 @@ class Log:
         indexed = self._indexed()
         return found_claim(indexed, text) if indexed is not None else None
 
-    def about(self, subject: Subject) -> Iterator[Moment]:
-        indexed = self._indexed() if subject.kind in ("claim", "pod") and subject.uids else None
-        return self.told() if indexed is None else moments(Excerpt(indexed, subject).rows(), self.component)
+    def about(self, subject: Subject | None) -> Iterator[Moment]:
+        by_index = subject is not None and subject.kind in ("claim", "pod") and bool(subject.uids)
+        indexed = self._indexed() if by_index else None
+        if indexed is not None and subject is not None:
+            return moments(Excerpt(indexed, subject).rows(), self.component)
+        return moments(self.source.read_lean(self.after), self.component, {CHECKPOINT})
 
     def _indexed(self) -> SqlLog | None:
         """The log if an index finds each object's first event: a scaler's log in a database, with nothing archived."""

@@ -225,13 +225,16 @@ class Notes(Room):
 class StateBase(Room, Generic[Kind]):
     """What every component has. `tables`: all tables of the state, its rooms' too, by name; `named`: the uids of observed objects
     by kind (one of `Kind`, their union), namespace and name. `dirty` is what the fold of the current group touched, in a class of
-    the component (with `everything`, `add`, `take`, `clear`; true when not empty)."""
+    the component (with `everything`, `add`, `take`, `clear`; true when not empty); off while not `noting`, as when a log is
+    folded and nothing decided. `loading`: its tables are being filled by a load, at whose end it is rebuilt."""
 
     process: Process
     notes: Notes
 
     dirty: Any
     policy: Any
+    noting = True
+    loading = False
 
     if TYPE_CHECKING:
 
@@ -406,6 +409,7 @@ class Form(Generic[S]):
             what = f"the checkpoint does not hold a state of projection {self.projection}: {error}"
             raise InputError(what) from None
         state = self._state()
+        state.loading, state.noting = True, False
         state.policy = self._policy(snapshot.policy)
         for name, one in self._scalars.items():
             setattr(one.owner(state), name, getattr(snapshot, name))
@@ -418,6 +422,8 @@ class Form(Generic[S]):
             state.notes.rejections.put(told, True)
         for key, text in snapshot.shown:
             state.notes.last_emitted.put(key, text.encode())
+        state.loading = False
         state.rebuild()
         state.dirty.clear()
+        state.noting = True
         return state

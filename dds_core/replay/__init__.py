@@ -44,6 +44,7 @@ def fold_log(rows: Rows, component: Component[P], state: P | None = None) -> P:
     skipped, and so is what a repair passes over. Raises Unfoldable for a log that does not fold to its end."""
     apply = component.apply
     result = state if state is not None else component.state()
+    result.noting = False
     first = state is None
     begun, stop = 0, None
     for row in rows:
@@ -62,6 +63,7 @@ def fold_log(rows: Rows, component: Component[P], state: P | None = None) -> P:
         if isinstance(event, Checkpoint):
             if first:
                 result = component.load(event.picture)
+                result.noting = False
         else:
             try:
                 apply(result, event, row.occurred_at)
@@ -69,7 +71,7 @@ def fold_log(rows: Rows, component: Component[P], state: P | None = None) -> P:
                 stop = Unfoldable(begun, error.what if isinstance(error, DdsError) else repr(error))
             result.dirty.clear()
         first = False
-    result.dirty.clear()
+    result.noting = True
     if stop is not None:
         raise stop
     return result

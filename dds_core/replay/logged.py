@@ -15,8 +15,18 @@ import msgspec
 from dds_core.component import Component, component_of
 from dds_core.engine import Step
 from dds_core.errors import InputError, MalformedEvent, UnknownEvent, UpcastError
-from dds_core.events import SCHEMA_VERSION, TYPES, Checkpoint, DeadlinePassed, Decision, Event, Transition, decode
-from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
+from dds_core.events import (
+    SCHEMA_VERSION,
+    TYPES,
+    Checkpoint,
+    DeadlinePassed,
+    Decision,
+    Event,
+    LogRepaired,
+    Transition,
+    decode,
+)
+from dds_core.log.envelope import CHECKPOINT, LOG_OPENED, Envelope, LeanEvent
 from dds_core.timeline.telling import Moment
 
 # -- old events --------------------------------------------------------------------------------------------------------
@@ -176,11 +186,13 @@ def moments(
     rows: Iterable[Envelope] | Iterable[LeanEvent], component: Component[Any], without: Collection[str] = ()
 ) -> Iterator[Moment]:
     """The moments of a log. Each group has one fact, its first event, so group numbers are not needed and lean rows suffice; the
-    type of a row survives redaction. Events of the types `without` are left out and not decoded, except the log's first one."""
+    type of a row survives redaction. Events of the types `without` are left out and not decoded, except the log's first one;
+    but a checkpoint after an erased event or a repair is not left out, since it holds what the events before it lack."""
     current: Moment | None = None
     caused = {name for name, kind in TYPES.items() if issubclass(kind, Decision | Transition)}
+    left_out = {*without}
     for row in rows:
-        if current is not None and row.type in without:
+        if row.type in left_out and current is not None:
             if row.type not in caused:
                 yield current
                 current = Moment(row.position, row.occurred_at, None, [])
@@ -189,6 +201,8 @@ def moments(
             require_component(row, component)
             continue
         event = event_of(row, component)
+        if event is None or isinstance(event, LogRepaired):
+            left_out.discard(CHECKPOINT)
         if current is None or row.type not in caused:
             if current is not None:
                 yield current

@@ -147,7 +147,8 @@ class Verification(Generic[P]):
         fact = group.events[0]
         self._span(group.position, fact).last = report.last
         if isinstance(fact, Checkpoint):
-            self._checkpoint(group.position, fact)
+            if report.groups == 1 or self._blind or not self._is_dumped(group.envelopes[0], fact):
+                self._checkpoint(group.position, fact)
             return
         if isinstance(fact, LogRepaired):
             self._repaired(group.position, fact)
@@ -199,6 +200,11 @@ class Verification(Generic[P]):
             self._state = found
             self._deadline_queue = self._component.deadline_queue(found)
             self._blind = False
+
+    def _is_dumped(self, row: Envelope, fact: Checkpoint) -> bool:
+        """Whether a checkpoint is the dump of the state so far, byte for byte: then it need not be loaded."""
+        dumped = Checkpoint(self._component.projection, self._component.dump(self._state), fact.code, fact.fingerprint)
+        return encode(dumped) == row.data
 
     def _loaded(self, position: int, fact: Checkpoint, *, compared: bool) -> P | None:
         """The state that a checkpoint holds, None if it cannot be loaded; `compared` with the state so far, if that is known."""

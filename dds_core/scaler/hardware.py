@@ -44,12 +44,14 @@ class Traits(Record, frozen=True):
 
 
 def traits_of(driver: str, device: Device, knobs: DriverPolicy) -> Traits:
-    uuid, root = uuid_of(driver, device, knobs), text_attribute(device, driver, ROOT)
-    virtual = text_attribute(device, driver, "type") == VIRTUAL
-    names = (knobs.uuid_attribute, *knobs.parent_attributes, *knobs.hardware_attributes)
-    tokens = {text_attribute(device, driver, name) for name in names} - {""}
+    own, root = text_attribute(device, driver, knobs.uuid_attribute), text_attribute(device, driver, ROOT)
+    kind = text_attribute(device, driver, "type")
+    parents = [text_attribute(device, driver, name) for name in knobs.parent_attributes]
+    tokens = {own, *parents, *(text_attribute(device, driver, name) for name in knobs.hardware_attributes)} - {""}
     tokens |= {f"counters/{name}" for name in device.consumes}
-    alone = Face((uuid,) if uuid else (), part=_is_part(driver, device, knobs))
+    parent = next(filter(None, parents), "")
+    uuid, virtual = parent or own, kind == VIRTUAL
+    alone = Face((uuid,) if uuid else (), part=kind in knobs.partition_types or bool(parent))
     return Traits(uuid, frozenset(tokens), "" if virtual else root, root if virtual else "", alone)
 
 
@@ -83,11 +85,6 @@ def _virtual_functions(traits: Mapping[str, Traits], groups: Mapping[str, list[s
             yield from ((function, name) for name, one in traits.items() if one.root == traits[function].below)
 
 
-def _is_part(driver: str, device: Device, knobs: DriverPolicy) -> bool:
-    kind = text_attribute(device, driver, "type")
-    return kind in knobs.partition_types or bool(_parent(driver, device, knobs))
-
-
 def _most(devices: Iterable[Device]) -> dict[tuple[str, str], Fraction]:
     """For each counter the most that any of these devices draws."""
     most: dict[tuple[str, str], Fraction] = {}
@@ -112,11 +109,8 @@ def _drawn(device: Device) -> Iterator[tuple[tuple[str, str], Fraction]]:
 
 def uuid_of(driver: str, device: Device, knobs: DriverPolicy) -> str:
     """The UUID of the hardware by the device's own attributes, "" if they do not tell."""
-    return _parent(driver, device, knobs) or text_attribute(device, driver, knobs.uuid_attribute)
-
-
-def _parent(driver: str, device: Device, knobs: DriverPolicy) -> str:
-    return next(filter(None, (text_attribute(device, driver, name) for name in knobs.parent_attributes)), "")
+    names = (*knobs.parent_attributes, knobs.uuid_attribute)
+    return next(filter(None, (text_attribute(device, driver, name) for name in names)), "")
 
 
 def _groups(traits: Mapping[str, Traits]) -> dict[str, list[str]]:

@@ -593,7 +593,7 @@ class Inventory(Room):
 
     def __init__(self, state: StateBase[Any], settings: Settings, demand: Demand, fleet: Fleet) -> None:
         super().__init__(state)
-        self._settings, self._demand, self._fleet = settings, demand, fleet
+        self._state, self._settings, self._demand, self._fleet = state, settings, demand, fleet
         self.slices_of: Index[PoolKey, str] = Index()
         self.pools: dict[PoolKey, Pool] = {}
         self.pools_at: Index[str, PoolKey] = Index()
@@ -731,6 +731,8 @@ class Inventory(Room):
             self.slices_of.discard((old.driver, old.pool), uid)
         if new is not None:
             self.slices_of.add((new.driver, new.pool), uid)
+        if self._state.loading:
+            return  # all pools are gathered at its end
         keys = {(s.driver, s.pool) for s in (old, new) if s is not None}
         self.regathered = [self._gather_pool(key) for key in keys]
 

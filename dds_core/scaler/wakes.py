@@ -385,6 +385,8 @@ def _watch(state: Rooms, name: str, wakes: list[Wake]) -> None:
     freed = [one.freed for one in wakes if one.freed is not None]
 
     def changed(key: Any, old: Any, new: Any) -> None:
+        if not state.noting:
+            return
         dirty = state.dirty
         for select, their_nodes in claims:
             found = select(state, key, old, new)

@@ -21,7 +21,7 @@ from dds_core.scaler.policy import Policy
 LEASE = "dds-scaler"
 PUBLISHER_LEASE = "dds-publisher"
 AUTOSCALER_LEASE = "dds-autoscaler"
-CHECKPOINT_EVENTS = 100_000
+CHECKPOINT_EVENTS = 20_000
 WRITERS = 8
 SCAN_SECONDS = 5.0
 """From the start of one survey of the fabric to the start of the next."""
@@ -63,8 +63,8 @@ class LiveSettings:
     ConfigMap. Nothing listens for `health` or `metrics` if they are None. With `metrics_secure`, metrics are served over TLS
     and only to clients that the API server accepts (TokenReview, SubjectAccessReview). `metrics_cert` and `metrics_key` are
     given together; by default a certificate is made at start. Without `metrics_secure` they give TLS for any client. A
-    checkpoint is written every `checkpoint_events` events (0: never); the events before it are moved to `archive_folder`, if
-    given. `writers` is a number of threads.
+    checkpoint is written every `checkpoint_events` events (0: never), or more seldom if it is long
+    (`loop.checkpoint_after`); the events before it are moved to `archive_folder`, if given. `writers` is a number of threads.
     """
 
     identity: str

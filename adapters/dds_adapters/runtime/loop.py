@@ -112,6 +112,17 @@ CHUNK = 500
 """Most groups in one append."""
 
 
+EVENT_BYTES = 650
+"""Room that an event takes in a database, about, its part of the indexes included."""
+
+
+def checkpoint_after(events: int, size: int) -> int:
+    """After how many events the next checkpoint is written, 0 for never: `events`, or so many that they take as much room as the
+    last checkpoint (`size`, in bytes; 0 for unknown). So checkpoints at most double a log, and a large cluster does not wait
+    for them more often."""
+    return max(events, size // EVENT_BYTES) if events else 0
+
+
 class Committed(NamedTuple):
     """One committed group: the step, and its rows in the same order, the fact first."""
 
@@ -159,10 +170,12 @@ class LogWriter:
             return None
         return EventsLost(min(head.position, known.position - 1), known.position, known.hash.hex(), known.epoch)
 
-    def put(self, step: Step) -> None:
+    def put(self, step: Step) -> Group:
         """Add a group at the end."""
-        self._pending.append((step, step.group(self._ordinal)))
+        group = step.group(self._ordinal)
+        self._pending.append((step, group))
         self._ordinal += 1
+        return group
 
     def append(self, now: int) -> Iterator[list[Committed]]:
         """Append the waiting groups and yield them in batches. Raises Fenced and LogUnavailable; then the rest still waits."""
@@ -236,7 +249,7 @@ class Controller(ABC, Generic[P]):
         self.lost: frozenset[str] = frozenset()  # frozen, as other threads look at them
         self.synced_resources: frozenset[str] = frozenset()
         self.wanted_lists: set[str] = set()
-        self.checkpoint_at = 0
+        self.checkpoint_at = self.checkpoint_bytes = 0
         self.component = component
         self._log_writer = LogWriter(log)
         self._policy = policy
@@ -499,7 +512,8 @@ class Controller(ABC, Generic[P]):
     def checkpoint(self, now: int) -> None:
         """Append the whole state to the log, so that a later start needs no event before it."""
         self._append(now)
-        self._log_writer.put(checkpoint(self.component, self.state, now, self._code))
+        group = self._log_writer.put(checkpoint(self.component, self.state, now, self._code))
+        self.checkpoint_bytes = len(group.events[0].data)
         self._append(now)
         self.checkpoint_at = self.position
 

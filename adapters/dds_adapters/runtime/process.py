@@ -35,6 +35,7 @@ from dds_adapters.runtime.loop import (
     P_contra,
     Stall,
     Surroundings,
+    checkpoint_after,
 )
 from dds_core.errors import DdsError, Fenced, LogUnavailable, PolicyError, Unfoldable
 from dds_core.events import PolicyChanged
@@ -511,7 +512,7 @@ class Process(Generic[P]):
         self._lacks = frozenset(found)
 
     def _checkpoint(self, controller: Controller[P], *, idle: bool) -> None:
-        every = self.settings.checkpoint_events
+        every = checkpoint_after(self.settings.checkpoint_events, controller.checkpoint_bytes)
         since = controller.position - controller.checkpoint_at
         if not every or since < every or not controller.synced or (not idle and since < 2 * every):
             return

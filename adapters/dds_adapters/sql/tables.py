@@ -6,7 +6,6 @@ from __future__ import annotations
 from sqlalchemy import (
     BigInteger,
     Column,
-    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -44,12 +43,6 @@ events = Table(
     PrimaryKeyConstraint("log", "position", name="dds_events_pk"),
     UniqueConstraint("log", "stream", "version", name="dds_events_stream"),
     UniqueConstraint("event_id", name="dds_events_id"),
-)
-Index(
-    "dds_events_first",
-    *(events.c[name] for name in ("log", "type", "stream")),
-    sqlite_where=events.c.version == 1,
-    postgresql_where=events.c.version == 1,
 )
 
 heads = Table(

@@ -462,15 +462,15 @@ class History:
     # -- decisions and lives -------------------------------------------------------------------------------------------
 
     def _event(self, event: Event, at: int) -> None:
+        if isinstance(event, e.ClaimMoved):
+            return self._claim_moved(event, at)
+        if isinstance(event, e.DeviceMoved):
+            return self._device_moved(event, at)
         if isinstance(event, Decision) and getattr(event, "mode", "") != "observe":
             for of, what, _ in event.seen_by():
                 if what == "condition" and of in self.claims:
                     self.claims[of].by = DDS
         match event:
-            case e.ClaimMoved():
-                self._claim_moved(event, at)
-            case e.DeviceMoved():
-                self._device_moved(event, at)
             case e.ClaimFailed():
                 history = self.claims.get(event.claim)
                 if history is not None:

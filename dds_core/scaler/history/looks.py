@@ -73,8 +73,7 @@ class Looks:
 
     def listed(self, row: Slice, at: int, *, gone: bool) -> None:
         """A slice of a node changed: the plugin of its driver has started, and had read then which devices are there."""
-        devices = () if gone else row.devices.values()
-        now = {uuid for one in devices if (uuid := self._known.uuid_of(row.driver, one))}
+        now = set() if gone else {uuid for uuid in self._known.uuids_in(row).values() if uuid}
         before, self._uuids[row.uid] = self._uuids[row.uid], now
         place = (row.node, row.driver)
         for uuid in before - now:

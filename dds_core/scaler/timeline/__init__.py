@@ -170,6 +170,20 @@ class Learning:
         return at - since if state else None
 
 
+def concerned(scopes: Sequence[Scope], heard: Heard, moment: Moment) -> list[int]:
+    """The places of the scopes that an event of the moment belongs to; one that was erased may belong to any."""
+    event, pair = heard.event, heard.pair
+    if event is None:
+        return list(range(len(scopes)))
+    if event is moment.fact:
+        return [place for place, one in enumerate(scopes) if one.fact(event, pair)]
+    if isinstance(event, Transition):
+        return [place for place, one in enumerate(scopes) if one.transition(event)]
+    if isinstance(event, Decision):
+        return [place for place, one in enumerate(scopes) if one.decision(event)]
+    return list(range(len(scopes)))
+
+
 class Teller(telling.Teller[Known]):
     """Its entries are steps of claims and devices, deletions of nodes, and decisions that no step came with."""
 
@@ -180,32 +194,26 @@ class Teller(telling.Teller[Known]):
 
     def _tell(self, moment: Moment) -> list[Entry]:
         for heard in self._learning.events(moment):
-            self.hear(heard, moment)
+            if concerned((self._scope,), heard, moment):
+                self.take(heard, moment)
         return self.heard(moment)
 
-    def hear(self, heard: Heard, moment: Moment) -> bool:
-        """Take in one event of the moment; True if it belongs to the scope."""
+    def take(self, heard: Heard, moment: Moment) -> None:
+        """Take in one event of the moment, which belongs to the scope."""
         event = heard.event
         if event is None:
             many = "1 event was" if moment.erased == 1 else f"{moment.erased} events were"
             self._pending.append(Note(moment.at, ERASED, f"{many} erased, of the group at position {moment.position}"))
         elif event is moment.fact:
-            if not self._scope.fact(event, heard.pair):
-                return False
             if isinstance(event, e.NodeGone) and (heard.taken() or self._scope.gathers):
                 self._entries.append(self._closed(self._deletion(heard, moment)))
-                return True
+                return
             kind = ACT if heard.act else FACT
             self._pending += [Note(moment.at, kind, text) for text in heard.words(event)]
         elif isinstance(event, Transition):
-            if not self._scope.transition(event):
-                return False
             self._entries.append(self._closed(self._entry(event, moment, heard.after)))
         elif isinstance(event, Decision):
-            if not self._scope.decision(event):
-                return False
             self._note(Note(moment.at, DECISION, decision_words(event, self._known)))
-        return True
 
     def rest_until(self, last: Moment | None) -> list[Entry]:
         """The entries of what was heard since the last step; `last` is the log's last moment."""
@@ -377,24 +385,30 @@ def timelines(
     """The timelines of many subjects (as `timeline` makes them) in one pass. `lives`: the first and the last instant of
     each subject's entries. Without it every subject is offered every event of the log, which takes long for many."""
     learning = Learning(Known())
-    tellers = [Teller(learning, scope_of(subject, learning.known)) for subject in subjects]
+    scopes = [scope_of(subject, learning.known) for subject in subjects]
+    tellers = [Teller(learning, scope) for scope in scopes]
     found: list[list[Entry]] = [[] for _ in subjects]
     spans = lives if lives is not None else [_ALWAYS] * len(subjects)
     coming = sorted(zip(spans, range(len(subjects)), strict=True), reverse=True)
     living: list[int] = []
+    here: list[Scope] = []
     ends = _ALWAYS[1]
     moment: Moment | None = None
     for moment in told:
         if moment.at > ends:
             living = [one for one in living if spans[one][1] >= moment.at]
             ends = min((spans[one][1] for one in living), default=_ALWAYS[1])
+            here = [scopes[one] for one in living]
         while coming and coming[-1][0][0] <= moment.at:
             living.append(coming.pop()[1])
             ends = min(spans[one][1] for one in living)
-        concerned: set[int] = set()
+            here = [scopes[one] for one in living]
+        taking: set[int] = set()
         for heard in learning.events(moment):
-            concerned.update(one for one in living if tellers[one].hear(heard, moment))
-        for one in concerned:
+            for place in concerned(here, heard, moment):
+                taking.add(living[place])
+                tellers[living[place]].take(heard, moment)
+        for one in taking:
             found[one] += tellers[one].heard(moment)
     for entries, teller in zip(found, tellers, strict=True):
         entries += teller.rest_until(moment)

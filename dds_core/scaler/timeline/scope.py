@@ -74,14 +74,14 @@ class ClaimScope:
         return True
 
     def _is_ours(self, pod: Pod) -> bool:
-        names = {*pod.claims, pod.extended_claim}
         for uid in self._uids:
             claim = self._known.claim(uid)
             if claim is None:
                 continue
-            if claim.namespace == pod.namespace and claim.name in names:
+            named = claim.name in pod.claims or claim.name == pod.extended_claim
+            if (named and claim.namespace == pod.namespace) or pod.uid == claim.owner:
                 return True
-            if pod.uid == claim.owner or any(consumer.uid == pod.uid for consumer in claim.consumers):
+            if pod.uid in [consumer.uid for consumer in claim.consumers]:
                 return True
         return False
 
@@ -142,7 +142,9 @@ class DeviceScope:
             case Claim():
                 return any(isinstance(one, Claim) and self._held_by(one) for one in pair)
             case Slice():
-                return bool(row.node) and self._lists(pair[0]) != self._lists(pair[1])
+                relisted = self._known.relisted
+                may = bool(row.node) and (relisted is None or self._uuid in relisted)
+                return may and self._lists(pair[0]) != self._lists(pair[1])
             case Node():
                 return row.name in {r.node for uid in self._uids if (r := self._known.resource(uid)) is not None}
         if isinstance(fact, e.DeadlinePassed):

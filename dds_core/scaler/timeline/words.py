@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dds_core.events import Event
 from dds_core.model import (
@@ -129,14 +129,21 @@ class Known(telling.Known):
         self.policy = Policy()
         self.uuid_at: dict[DeviceKey, str] = {}
         self._node_named: dict[str, str] = {}
+        self._listed: dict[str, tuple[Mapping[str, Device], dict[str, str]]] = {}
+        self.relisted: frozenset[str] | None = None
+        """UUIDs of the devices that differ by the last change of a node's slice; None if that is not known."""
 
     def _learnt(self, fact: Event) -> Pair:
         match fact:
             case e.PolicyChanged():
                 self.policy = read_policy(fact.policy)
+                self._listed.clear()  # it names the attributes that hold a UUID
             case e.Checkpoint():
                 self.begin(load(fact.picture))
             case _:
+                if isinstance(fact, e.SliceGone):
+                    self._listed.pop(fact.uid, None)
+                    self.relisted = None
                 return super()._learnt(fact)
         return UNCHANGED
 
@@ -147,9 +154,24 @@ class Known(telling.Known):
         if isinstance(row, Node):
             self._node_named[row.name] = row.uid
         if isinstance(row, Slice) and row.node:  # its UUIDs stay known, so that a device that is gone still has a name
-            for name, device in row.devices.items():
-                if uuid := self.uuid_of(row.driver, device):
+            for name, uuid in self.uuids_in(row).items():
+                if uuid:
                     self.uuid_at[(row.driver, row.pool, name)] = uuid
+
+    def uuids_in(self, row: Slice) -> Mapping[str, str]:
+        """The UUID of each device of a node's slice, "" if unknown. Computed only for devices that are not as they were."""
+        before: Mapping[str, Device]
+        before, known = self._listed.get(row.uid, ({}, {}))
+        if row.devices is not before:
+            now = {
+                name: known[name] if before.get(name) is one else self.uuid_of(row.driver, one)
+                for name, one in row.devices.items()
+            }
+            names = {name for name in {**before, **row.devices} if before.get(name) is not row.devices.get(name)}
+            differ = frozenset(uuid for one in (known, now) for name in names if (uuid := one.get(name)) is not None)
+            self.relisted = differ if row.uid in self._listed else None
+            self._listed[row.uid], known = (row.devices, now), now
+        return known
 
     def begin(self, state: State) -> None:
         self.policy = state.policy

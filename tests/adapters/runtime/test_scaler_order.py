@@ -10,12 +10,13 @@ import pytest
 
 from dds_adapters.kubernetes.watch.delta_queue import ADDED, STALE, SYNCED, Arrival
 from dds_adapters.kubernetes.watch.watch_spec import VERSIONS
-from dds_adapters.runtime.loop import Committed, Stall
+from dds_adapters.runtime.loop import EVENT_BYTES, Committed, Stall, checkpoint_after
 from dds_adapters.runtime.scaler import ScalerController
 from dds_core.engine import EngineOf, Step
 from dds_core.errors import Fenced, LogUnreachable
 from dds_core.events import DeadlinePassed, Synced, WriteDone
 from dds_core.kit.policy import Mode
+from dds_core.log import CHECKPOINT
 from dds_core.replay import fold_log, verify
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimsListWanted
@@ -81,6 +82,19 @@ def test_a_start_counts_from_the_newest_checkpoint() -> None:
     run.turn(run.see("nodes", ADDED, **node("n0")))
     assert run.scaler.checkpoint_at == there
     assert Run(log=run.log).scaler.checkpoint_at == there < run.log.head().position
+
+
+def test_checkpoints_take_no_more_room_than_the_events_between_them() -> None:
+    run = Run()
+    run.sync()
+    assert run.scaler.checkpoint_bytes == 0
+    run.scaler.checkpoint(run.now)
+    [row] = [row for row in run.log.read() if row.type == CHECKPOINT]
+    assert run.scaler.checkpoint_bytes == len(row.data or b"")
+    long = 30_000 * EVENT_BYTES
+    assert checkpoint_after(20_000, 0) == 20_000
+    assert checkpoint_after(20_000, long) == 30_000
+    assert checkpoint_after(0, long) == 0, "none are written"
 
 
 # -- views
