@@ -25,8 +25,8 @@ from tests.support.postgres import Postgres
 from tests.support.serve_program import LEASE, Program
 
 MANY = "many_devices"
-TAKEN_OVER = 150.0
-"""Seconds until another leads: PostgreSQL ends the session of a process that stands still in a transaction after a minute."""
+TAKEN_OVER = 60.0
+"""Seconds until another leads."""
 POOLS = "/apis/resource.k8s.io/v1/resourceslices?labelSelector=app.kubernetes.io/managed-by=dds-publisher"
 
 
