@@ -165,7 +165,8 @@ def test_the_report_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "alike", "differ"), [("ready_mode", 7, {"pods", "resourceclaims"}), ("binding_timeout", 8, {"resourceclaims"})]
+    ("name", "alike", "differ"),
+    [("ready_mode", 7, {"pods", "resourceclaims"}), ("binding_timeout", 8, {"resourceclaims"})],
 )
 def test_what_differs_from_a_real_run_is_what_is_known(name: str, alike: int, differ: set[str]) -> None:
     """The script of the real run deleted the claim after the pod, where the scenario deletes both at once; and there the pod of
