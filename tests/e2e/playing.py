@@ -96,7 +96,7 @@ class Play:
 
     def serve(self, log: str, *options: str, policy: BaseModel | None = None, command: str = "serve") -> Program:
         """A process of dds with the token of its ServiceAccount."""
-        account = {"serve": "dds", "publish": "dds-publisher"}[command]
+        account = {"serve": "dds", "publish": "dds-publisher", "autoscale": "dds-autoscaler"}[command]
         path = self.plane.kubeconfig_of("composable-dra", account)
         told = policy or policy_of(self.scenario, schedulers={})
         one = Program(path, log, self.folder, told, *options, command=command)
