@@ -70,7 +70,7 @@ class Site(Play):
             name: {"id": name, "group": "big", "providerID": one["spec"]["providerID"], "state": "running"}
             for name, one in self.nodes().items()
         }
-        self.set(FRESH, "stopped")
+        self.is_now(FRESH, "stopped")
         (self.folder / "machines.yaml").write_text(
             "machines: {kind: inventory, servers: servers.yaml, requests: requests.yaml}"
         )
@@ -92,7 +92,7 @@ class Site(Play):
         found = yaml.safe_load((self.folder / "requests.yaml").read_text())
         return dict(found.get("servers") or {})
 
-    def set(self, name: str, state: str) -> None:
+    def is_now(self, name: str, state: str) -> None:
         known = self.servers.get(name, {"id": name, "group": "big", "providerID": f"metal://{name}"})
         self.servers[name] = known | {"state": state}
         fresh = self.folder / "servers.new"
@@ -114,7 +114,7 @@ class Site(Play):
         }
         code, answer = self.plane.host.ask("POST", "/api/v1/nodes", node)
         assert code == 201, answer
-        self.set(name, "running")
+        self.is_now(name, "running")
 
     def pod(self, name: str, annotations: dict[str, str], **spec: Any) -> None:
         """A pod of nobody."""
@@ -185,7 +185,7 @@ def test_devices_leave_before_their_server_and_also_one_that_stays(
         )  # fmt: skip
         patient(lambda: goes in it.asked(), 240.0, lambda: (it.asked(), it.devices()))
         assert it.asked()[goes] == "stopped" and goes not in it.devices()
-        it.set(goes, "stopped")
+        it.is_now(goes, "stopped")
         patient(lambda: goes not in it.nodes(), 60.0)
         patient(lambda: not it.devices(), 60.0)
         assert stays in it.nodes() and stays not in it.asked()
