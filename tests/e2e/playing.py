@@ -121,8 +121,8 @@ class Play:
             ]
 
     def held(self, end: ExpectedEnd, refused: bool = False) -> None:
-        """`refused`: an API server that has just started forbids what it will allow in a moment. The
-        judge found nothing but what may be, nothing was forbidden to dds, its logs verify, nothing is left, and all ended as it should."""
+        """`refused`: an API server that has just started forbids what it will allow in a moment. The judge found nothing but
+        what it may find, nothing was forbidden to dds, its logs verify, nothing is left, and all ended as it should."""
         found = set(re.findall("^found: ([^:]+):", self.lab.text, re.MULTILINE))
         assert found <= end.found, self.lab.text
         assert self.lab.process.returncode == (2 if found else 0), self.lab.text
