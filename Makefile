@@ -18,7 +18,7 @@ WAITING ?= 6
 unexport PYTHONPATH PYTHONSTARTUP PYTHONWARNINGS PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-nodes test test-all soak e2e bench study docs lint format fingerprint lock clean
+.PHONY: help demo demo-nodes test test-all soak e2e bench study docs lint format fingerprint lock image chart clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,14 +34,15 @@ endef
 
 $(READY): requirements-dev.lock pyproject.toml lab/pyproject.toml
 	$(EMPTY_VENV)
-	@$(INSTALL) --requirement requirements-dev.lock
+	@$(INSTALL) --require-hashes --requirement requirements-dev.lock
 	@$(INSTALL) --no-deps --no-build-isolation --editable . --editable ./lab
 	@touch $@
 
 $(DEMO_VENV)/.ready: requirements-dev.lock pyproject.toml lab/pyproject.toml
 	$(EMPTY_VENV)
-	@$(INSTALL) --constraint requirements-dev.lock hatchling editables
-	@$(INSTALL) --constraint requirements-dev.lock --no-build-isolation --editable . --editable ./lab
+	@cut -d' ' -f1 requirements-dev.lock > $(@D)/versions.txt # pip hashes nothing that is editable
+	@$(INSTALL) --constraint $(@D)/versions.txt hatchling editables
+	@$(INSTALL) --constraint $(@D)/versions.txt --no-build-isolation --editable . --editable ./lab
 	@touch $@
 
 demo: $(DEMO_VENV)/.ready ## a claim served beside a simulated cluster: attach, hand-over, bound, released, detached; then verified
@@ -91,13 +92,42 @@ fingerprint: $(READY) ## say anew which code decides, after a change to rules or
 docs: $(READY) ## the docs as a site, site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+# pip finds the versions, uv their hashes. One line a package; those of the image come first, so that it is the top of the file.
+HASHED = .venv-lock/uv/bin/uv pip compile --quiet --python .venv-lock/bin/python --generate-hashes --no-header --no-annotate
+LINES := sed -e ':a' -e '/\\$$/{' -e N -e 's/ *\\\n */ /' -e ba -e '}'
 lock: ## make requirements-dev.lock anew from both pyproject.toml
-	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
+	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock && $(PYTHON) -m venv .venv-lock/uv
 	@.venv-lock/bin/python -m pip install --quiet --upgrade pip
+	@.venv-lock/uv/bin/python -m pip install --quiet uv
 	@.venv-lock/bin/python -m pip install --quiet --editable . --editable ./lab --group dev
-	@{ echo "# Exact versions for development, made by 'make lock' (Python 3.11, Linux)."; \
-	   .venv-lock/bin/python -m pip freeze --exclude-editable; } > requirements-dev.lock
+	@.venv-lock/bin/python -m pip freeze --all --exclude pip --exclude-editable > .venv-lock/versions.txt
+	@printf 'hatchling\neditables\n' | $(HASHED) pyproject.toml - --extra autoscaler --extra postgres -c .venv-lock/versions.txt \
+	  > .venv-lock/image.txt && $(LINES) -i .venv-lock/image.txt
+	@$(HASHED) --no-deps .venv-lock/versions.txt > .venv-lock/all.txt && $(LINES) -i .venv-lock/all.txt
+	@{ echo "# Exact versions with the hashes of their files, made by 'make lock' (Python 3.11, Linux). First what the image has:"; \
+	   cat .venv-lock/image.txt; echo "# For development alone:"; \
+	   grep -vxFf .venv-lock/image.txt .venv-lock/all.txt; } > requirements-dev.lock
 	@rm -rf .venv-lock
+
+# Image and chart for the registry that the caller names: make image chart REGISTRY=registry.example/team
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' dds_core/__init__.py)
+BUILDER ?= docker buildx build --sbom=true --provenance=mode=max --push
+# The image that ours is based on; its digest is looked up if docker buildx is there, else give PYTHON_IMAGE=python:TAG@sha256:...
+PYTHON_TAG := $(shell sed -n 's/^ARG PYTHON=//p' deploy/Containerfile)
+PYTHON_IMAGE ?= $(PYTHON_TAG)@$(shell docker buildx imagetools inspect $(PYTHON_TAG) --format '{{.Manifest.Digest}}' 2>/dev/null)
+# The repository that the image and the chart are made from; optional.
+SOURCE ?=
+
+image: ## build and push the image to REGISTRY, with SBOM and provenance; BUILDER='podman build' builds without
+	@test -n "$(REGISTRY)" || { echo "make: name a registry: make image REGISTRY=registry.example/team" >&2; exit 1; }
+	@case "$(PYTHON_IMAGE)" in *@sha256:?*) ;; *) \
+	  echo "make: the digest of $(PYTHON_TAG) cannot be looked up: give PYTHON_IMAGE=$(PYTHON_TAG)@sha256:..." >&2; exit 1 ;; esac
+	$(BUILDER) --file deploy/Containerfile --build-arg PYTHON=$(PYTHON_IMAGE) --build-arg SOURCE=$(SOURCE) \
+	  --tag $(REGISTRY)/dds:$(VERSION) .
+
+chart: $(READY) ## package the chart for REGISTRY into dist/; with PUSH=1 push it to oci://REGISTRY
+	@test -n "$(REGISTRY)" || { echo "make: name a registry: make chart REGISTRY=registry.example/team" >&2; exit 1; }
+	@$(BIN)/python deploy/package.py "$(REGISTRY)" $(VERSION) $(if $(SOURCE),--source "$(SOURCE)") $(if $(PUSH),--push)
 
 clean: ## remove the environments and everything that was made
 	rm -rf $(VENV) $(DEMO_VENV) $(DEMO) bench.out build dist site .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -452,6 +452,11 @@ class AttachRequest(Record, frozen=True):
     acted_size: int | None = None
     planned: tuple[str, ...] | None = None
 
+    @property
+    def done(self) -> bool:
+        """Whether the operator says that it has made, or taken off, what the size asks for."""
+        return self.state == "Running" and self.acted_size == self.size
+
 
 @lru_cache(maxsize=8192)
 def request_name(node: str, type: str, model: str) -> str:

@@ -13,5 +13,7 @@ LET_GO = "let-go"
 """Such a key with the uid of a device: when its hold ended."""
 ORDERED = "ordered"
 """Key of `fired_deadlines` with the name of a node: when dds's first order, or the operator's first resource there, was seen."""
+UNMADE = "unmade"
+"""Such a key with the name of a request: when a resource of it went that the operator, done by its own word, does not replace."""
 FIXED = ("fixed", "noted")
 """Key of `fired_deadlines`: when dds first looked which devices belong to the machines."""

@@ -13,6 +13,7 @@ from dds_core.model import (
     BEING_ATTACHED,
     ONLINE,
     RESOURCE_ATTACHING,
+    AttachRequest,
     Claim,
     DeviceKey,
     FabricResource,
@@ -20,6 +21,7 @@ from dds_core.model import (
 from dds_core.scaler import wakes
 from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.hardware import Traits
+from dds_core.scaler.keys import UNMADE
 from dds_core.scaler.model import CONDEMNED, DEVICE_UNEXPLAINED, DeviceLife
 from dds_core.scaler.operator import verdict
 from dds_core.scaler.policy import read_policy
@@ -38,16 +40,22 @@ class State(Rooms):
         return node in self.lifecycle.waiting_at or "" in self.demand.claims_on
 
     def something_may_go(self, node: str) -> bool:
-        """Whether anything on the node idles, is held, fenced or marked, fails, or is late. Else there is nothing to unmark, to
-        check or to detach, but for what a request asks for in vain: that is looked at in level passes."""
+        """Whether anything on the node idles, is held, fenced or marked, fails, is late, or is not made. Else there is nothing to
+        unmark, to check or to detach, but for what else a request asks for in vain: that is looked at in level passes."""
         if node in self.lifecycle.idle_at or node in self.give_back.holds_at:
             return True
         if node in self.fleet.requests_at and self.process.now == self.process.level_at:
+            return True
+        if any(self.is_unmade(self.fleet.requests.rows[uid]) for uid in self.fleet.requests_at[node]):
             return True
         here = self.fleet.resources_at[node]
         if not (self.fleet.marked.isdisjoint(here) and self.health.late.isdisjoint(here)):
             return True
         return not (self.give_back.fences.keys().isdisjoint(here) and self.health.erring.keys().isdisjoint(here))
+
+    def is_unmade(self, request: AttachRequest) -> bool:
+        """Whether the request has fewer resources than its size, and the operator will make none for the rest."""
+        return (UNMADE, request.name) in self.notes.fired_deadlines
 
     def resource_of(self, key: DeviceKey) -> FabricResource | None:
         """The resource of a node-local device; None for a fixed one. An empty UUID matches nothing."""

@@ -1,6 +1,7 @@
 """The API for actors: verbs that return at once or raise ApiError, and mirrors that follow a resource.
 
-Objects from here are shared and must never be changed in place. `instants` converts the times in objects.
+Objects from here are shared and must never be changed in place. `instants` converts the times in objects, `selects` says
+whether a LabelSelector matches labels.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dds_lab.api import clock as instants
 from dds_lab.api import status
 from dds_lab.api.kinds import Object, Resource
 from dds_lab.api.requests import AUTHENTICATED, MASTERS, Call, Deleting, Outcome, Reading, User, Writing
+from dds_lab.api.selectors import selects
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError
 from dds_lab.api.store import DELETED, Record
@@ -24,7 +26,9 @@ from dds_lab.api.watches import Notice
 from dds_lab.latency import NONE, Latency
 from dds_lab.time import MICROSECONDS, Time, Timer
 
-__all__ = ["ApiError", "Client", "Mirror", "Object", "OnChange", "Resource", "full_name", "instants", "tolerating"]
+__all__ = [
+    "ApiError", "Client", "Mirror", "Object", "OnChange", "Resource", "full_name", "instants", "selects", "tolerating",
+]  # fmt: skip
 
 RETRY_SECONDS = 1.0
 """Wait before a mirror that could not list tries again."""

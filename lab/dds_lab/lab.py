@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dds_lab import lab_settings, setup
+from dds_lab.actors.apps.deployments import Deployments
+from dds_lab.actors.apps.jobs import Jobs
+from dds_lab.actors.apps.replicasets import ReplicaSets
+from dds_lab.actors.apps.statefulsets import StatefulSets
 from dds_lab.actors.claim_controller import ClaimController
 from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.garbage import Garbage
@@ -327,6 +331,7 @@ class Lab:
         client = self._client_of("controllers", "system:kube-controller-manager")
         yield NodeLifecycle(client, self.time, knobs)
         yield Garbage(client, self.time)
+        yield from (make(client, self.time) for make in (ReplicaSets, Deployments, StatefulSets, Jobs))
         gates = lab_settings.api_gates(self.scenario)
         own = gates.since("1.35")  # before, rules are obeyed with DRADeviceTaints
         rules = gates.on("DRADeviceTaintRules") if own else bool(lab_settings.taint_rules(self.scenario))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_lab.client import ApiError, Client
+from dds_lab.joined.checks import Options, adapted
 from dds_lab.joined.leaving import others_in
 from dds_lab.joined.remote import RemoteServer
 from dds_lab.lab import Lab
@@ -17,6 +18,11 @@ from tests.support.joined import QUICK, patient
 from tests.support.served import served
 
 MAPS = "configmaps"
+
+
+def test_what_a_cluster_has_itself_is_not_played_twice() -> None:
+    parts = adapted(parse(QUICK, "quick"), Options()).parts
+    assert (parts.controllers, parts.claims, parts.scheduler) == (None, None, None)
 
 
 def test_a_mirror_has_what_was_written_before_the_watch_tells_and_hears_it_once(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from dds_core.log import EventLog
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_core.scaler.state import State
 from dds_lab.http_frontend import HttpFrontend
+from dds_lab.http_frontend.serving import LOOPBACK
 from dds_lab.lab import Lab
 from dds_lab.manager.frontend import ManagerFrontend
 from dds_lab.scenario import Scenario
@@ -72,6 +73,7 @@ class LiveLab(Lasting):
         *,
         speed: float = 1.0,
         tls: bool = False,
+        host: str = LOOPBACK,
         seed: int | None = None,
         prepare: Callable[[Lab], None] = lambda lab: None,
     ) -> None:
@@ -80,6 +82,7 @@ class LiveLab(Lasting):
         self.kubeconfig = folder / "lab.kubeconfig"
         self._speed = speed
         self._tls = tls
+        self._host = host
         self._seed = seed
         self._prepare = prepare
         self._ready = threading.Event()
@@ -135,7 +138,7 @@ class LiveLab(Lasting):
         asyncio.set_event_loop(self._loop)
         self._stop = asyncio.Event()
         try:
-            address = Address(tls=self._tls)
+            address = Address(self._host, tls=self._tls)
             self._loop.run_until_complete(
                 serve(
                     self.scenario,

@@ -130,9 +130,9 @@ logfile = {folder}/pgbouncer.log
 
 
 @contextmanager
-def pooled(server: Postgres, mode: str, idle: int = 0) -> Iterator[Callable[[str], str]]:
+def pooled(server: Postgres, mode: str, idle: int = 0, more: str = "") -> Iterator[Callable[[str], str]]:
     """PgBouncer before the server; gives the URL through it for one of the server's. `mode`: "session" or "transaction"; `idle`:
-    seconds after which it ends a client that asks nothing."""
+    seconds after which it ends a client that asks nothing; `more`: further settings."""
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if program is None:
         pytest.skip("no pgbouncer: install Debian's package pgbouncer")
@@ -140,7 +140,7 @@ def pooled(server: Postgres, mode: str, idle: int = 0) -> Iterator[Callable[[str
     user = _unprivileged_user()
     (folder / "users").write_text('"dds" ""\n', encoding="utf-8")
     settings = POOLER.format(folder=folder, mode=mode, idle=idle).replace(f"host={folder}", f"host={server.folder}")
-    (folder / "pgbouncer.ini").write_text(settings, encoding="utf-8")
+    (folder / "pgbouncer.ini").write_text(settings + more, encoding="utf-8")
     for one in (folder, *folder.iterdir()):
         if user:
             shutil.chown(one, user)

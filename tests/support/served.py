@@ -14,6 +14,7 @@ from dds_lab.client import Client
 from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
 from dds_lab.faults.wire import Rule, WireFaults
 from dds_lab.http_frontend import Credentials, Served, serving
+from dds_lab.http_frontend.serving import LOOPBACK
 from dds_lab.time import VirtualTime
 
 
@@ -43,9 +44,11 @@ def users() -> Credentials:
 
 
 @contextmanager
-def served(*rules: Rule, tls: bool = False, server: ApiServer | None = None, seed: int = 1) -> Iterator[Served]:
+def served(
+    *rules: Rule, tls: bool = False, server: ApiServer | None = None, seed: int = 1, host: str = LOOPBACK
+) -> Iterator[Served]:
     """A server on a free port of loopback, with users admin and dds; `rules` are faults for whoever comes over the wire."""
     server = server or new_server(seed)
     faults = WireFaults(rules, wall, Random(seed)) if rules else None
-    with serving(server, users(), tls=tls, faults=faults) as served:
+    with serving(server, users(), tls=tls, host=host, faults=faults) as served:
         yield served

@@ -16,6 +16,8 @@ import httpcore
 import httpx
 
 from dds_adapters.fabric.provider import FabricAway, FabricDenied
+from dds_adapters.proxies import Proxy, proxy_to
+from dds_core.errors import InputError
 
 
 def trusting(pem: str) -> ssl.SSLContext:
@@ -54,16 +56,28 @@ class Network(httpx.BaseTransport):
     httpx.TransportError.
 
     httpcore limits each read alone, so a manager (or a proxy) that sends a byte now and then, or one interim answer after the
-    other, would block the caller for ever. Here the time limits of a request become instants. Nothing here retries or reads the
-    environment."""
+    other, would block the caller for ever. Here the time limits of a request become instants. Nothing here retries. Of the
+    environment it reads the proxy for https (`dds_adapters.proxies`)."""
 
     def __init__(self, trust: ssl.SSLContext) -> None:
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=trust,
-            max_connections=CONNECTIONS,
-            keepalive_expiry=KEPT_SECONDS,
-            network_backend=_Backend(),
-        )
+        self._trust = trust
+        self._lock = threading.Lock()
+        self._pools: dict[Proxy | None, httpcore.ConnectionPool] = {}
+
+    def _pool(self, proxy: Proxy | None) -> httpcore.ConnectionPool:
+        with self._lock:
+            if proxy not in self._pools:
+                way = proxy and httpcore.Proxy(
+                    httpcore.URL(scheme="http", host=proxy.host, port=proxy.port), proxy.login
+                )
+                self._pools[proxy] = httpcore.ConnectionPool(
+                    ssl_context=self._trust,
+                    proxy=way,
+                    max_connections=CONNECTIONS,
+                    keepalive_expiry=KEPT_SECONDS,
+                    network_backend=_Backend(),
+                )
+            return self._pools[proxy]
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         assert isinstance(request.stream, httpx.SyncByteStream)
@@ -75,8 +89,12 @@ class Network(httpx.BaseTransport):
             content=request.stream,
             extensions={"timeout": _instants(request.extensions["timeout"])},
         )
+        try:
+            proxy = proxy_to(url.host, url.port or 443) if url.scheme == "https" else None
+        except InputError as error:
+            raise FabricDenied(error.what, where=error.where, fix=error.fix) from None
         with _told():
-            found = self._pool.handle_request(asked)
+            found = self._pool(proxy).handle_request(asked)
         stream = found.extensions["network_stream"]
         if isinstance(stream, _Stream) and not stream.heard:
             stream.close()
@@ -84,7 +102,8 @@ class Network(httpx.BaseTransport):
         return httpx.Response(found.status, headers=found.headers, stream=_Body(found))
 
     def close(self) -> None:
-        self._pool.close()
+        for pool in self._pools.values():
+            pool.close()
 
 
 class _Body(httpx.SyncByteStream):
@@ -105,7 +124,7 @@ def _told() -> Iterator[None]:
     """Turns httpcore's errors into httpx's errors of the same name."""
     try:
         yield
-    except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError) as error:
+    except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError) as error:
         kind: type[httpx.TransportError] = getattr(httpx, type(error).__name__)
         raise kind(str(error)) from error
 

@@ -1,8 +1,8 @@
 """One HTTP call to a manager: retries, waits and limits; every failure is a `FabricError` that names the request.
 
 A call is limited as a whole: its time including retries, and the bytes of its answer. Redirects are not followed, cookies are not
-kept, proxies and netrc of the environment are ignored: a request with a token goes to the configured address only. Nothing here
-may put a header, a query, a body or a URL into a log or an error.
+kept, netrc is ignored: a request with a token goes to the configured address only, through a proxy within its TLS. Nothing
+here may put a header, a query, a body or a URL into a log or an error.
 """
 
 from __future__ import annotations
@@ -276,6 +276,12 @@ def _failure(error: httpx.TransportError, where: str, call: Call) -> _Passing:
                 fix="nothing was sent; check that https is spoken at this address and port",
             )
         return _Passing(fault, "untrusted", final=True)
+    if isinstance(error, httpx.ProxyError):
+        words = f"the proxy opens no way to {_address(call)} ({said(str(error))})"
+        fault = FabricAway(
+            words, where=where, fix="check HTTPS_PROXY and what the proxy allows, or add the host to NO_PROXY"
+        )
+        return _Passing(fault, "unreachable", unsent=True)
     if connecting:
         fault = FabricAway(
             f"no connection to {_address(call)} comes about ({type(error).__name__})",

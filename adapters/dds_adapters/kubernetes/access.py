@@ -11,6 +11,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
 
 from dds_core.errors import InputError, install_hint
 
@@ -116,7 +117,12 @@ def _blank() -> Any:
 
 def _client(configuration: Any) -> Any:
     from kubernetes.client import ApiClient
+    from urllib3 import make_headers
 
+    proxy = urlsplit(configuration.proxy or "")
+    if proxy.username:  # the client takes HTTPS_PROXY and NO_PROXY itself, but would not log in
+        login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+        configuration.proxy_headers = make_headers(proxy_basic_auth=login)
     return ApiClient(configuration)
 
 

@@ -20,7 +20,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler import exchange, fence, hold
 from dds_core.scaler.fold import reuse
 from dds_core.scaler.fold.looks import nudge_void, nudged
-from dds_core.scaler.keys import ORDERED, UNGUARDED, UNHELD
+from dds_core.scaler.keys import ORDERED, UNGUARDED, UNHELD, UNMADE
 from dds_core.scaler.model import (
     Cooling,
     Failure,
@@ -85,6 +85,7 @@ def _order_void(state: State, request: str) -> None:
 
 def _lowering_void(state: State, request: str) -> None:
     _order_void(state, request)
+    state.notes.fired_deadlines.drop((UNMADE, request))
     fence.voided(state, request)
 
 

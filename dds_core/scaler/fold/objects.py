@@ -36,7 +36,7 @@ from dds_core.scaler import fence, hold
 from dds_core.scaler.fold.decisions import note_ordered, order_met
 from dds_core.scaler.fold.lives import forget_claim
 from dds_core.scaler.fold.looks import listings_end, looks_end, resource_looked_at, slice_looked_at, touch
-from dds_core.scaler.keys import FIXED, ORDERED
+from dds_core.scaler.keys import FIXED, ORDERED, UNMADE
 from dds_core.scaler.model import (
     CONDEMNED,
     COOLING,
@@ -356,6 +356,12 @@ def _request_observed(state: State, event: e.ObjectObserved, at: int) -> None:
         note_ordered(state, request.node, at)
     order_met(state, request)
     _order_overtaken(state, request, old.size if old is not None else 0)
+    if (request.done and not _is_short(state, request)) or (old is not None and request.size > old.size):
+        state.notes.fired_deadlines.drop((UNMADE, request.name))
+
+
+def _is_short(state: State, request: AttachRequest) -> bool:
+    return len(state.fleet.resources_of_request[request.name]) < request.size
 
 
 def _order_overtaken(state: State, request: AttachRequest, before: int) -> None:
@@ -372,6 +378,7 @@ def _request_gone(state: State, event: e.ObjectGone, at: int) -> None:
     request = state.fleet.requests.get(event.uid)
     state.fleet.requests.drop(event.uid)
     if request is not None:
+        state.notes.fired_deadlines.drop((UNMADE, request.name))
         order = state.fleet.orders.get((request.node, request.model))
         if order is not None and order.request == request.name:
             state.fleet.orders.drop((request.node, request.model))
@@ -454,6 +461,10 @@ def _resource_gone(state: State, event: e.ObjectGone, at: int) -> None:
     _manager_answers(state, failed, at)
     looks_end(state, event.uid, at, old)
     touch(state, old.node if old is not None else "")
+    request = state.fleet.request(old.request) if old is not None else None
+    # What the operator made before it said that it is done was observed before this resource went.
+    if request is not None and request.done and _is_short(state, request):
+        state.notes.fired_deadlines.put((UNMADE, request.name), at)
     state.health.unlisted.drop(event.uid)
     state.notes.fired_deadlines.drop((DeadlineKind.UNLISTED, event.uid))
 

@@ -150,24 +150,23 @@ def _hung_due(state: State, uid: str) -> int | None:
 
 def _models_unmade(state: State, node: str) -> set[str]:
     """The models of which a request asks for more than the operator has made, although it reports that it is done. Its resources
-    may be observed later than this report, so this is checked in level passes, and where a device of the request makes no
-    progress for long; the writer checks again."""
+    may be observed later than this report, so this is checked in level passes, where a device of the request makes no progress
+    for long, and where one of its resources went after the report (`is_unmade`); the writer checks again."""
     level = state.process.now == state.process.level_at
     slow = {state.fleet.resources.rows[uid].request for uid in state.health.late & state.fleet.resources_at[node]}
-    if not (level or slow):
-        return set()
     requests = (state.fleet.requests.rows[uid] for uid in state.fleet.requests_at[node])
-    asked = (one for one in requests if (level or one.name in slow) and _is_done(one))
+    asked = (one for one in requests if one.done and (level or one.name in slow or state.is_unmade(one)))
     return {one.model for one in asked if one.size > len(state.fleet.resources_of_request[one.name])}
 
 
 def _fit_size(work: Work, cell: CellRequests, own: AttachRequest, assignments: list[Assignment]) -> None:
-    """Lower the size to the number of resources that exist, unless a claim waits for more. A size is too large when it was raised
-    again while the operator was already detaching: the operator makes no resource for it, and it counts to the node's maximum.
-    While one of its resources leaves, their number is not known yet."""
+    """Lower the size to the number of resources that exist, unless a claim may still get one. A size is too large when it was
+    raised again while the operator was already detaching: the operator makes no resource for it, whoever waits, and it counts to
+    the node's maximum. While one of its resources leaves, their number is not known yet."""
     state = work.state
     owned, low = staying_of(state, own), limits_of(state, cell.node, cell.model.model)[0]
-    if state.process.stale or _somebody_waits(state, assignments, cell.model.model) or not _is_done(own):
+    hoped = not state.is_unmade(own) and _somebody_waits(state, assignments, cell.model.model)
+    if state.process.stale or hoped or not own.done:
         return
     settled = len(owned) == len(state.fleet.resources_of_request[own.name])
     if settled and len(owned) < own.size == cell.size and len(owned) + cell.others >= low:
@@ -427,12 +426,8 @@ def _may_leave(state: State, resource: FabricResource) -> bool:
 
 def _at_rest(state: State, own: AttachRequest, owned: list[FabricResource]) -> bool:
     """Whether the operator is done with the request: exactly as many resources as its size, and none is attaching."""
-    done = _is_done(own) and own.size == len(staying_of(state, own))
+    done = own.done and own.size == len(staying_of(state, own))
     return done and not any(r.state in BEING_ATTACHED for r in owned)
-
-
-def _is_done(own: AttachRequest) -> bool:
-    return own.state == "Running" and own.acted_size == own.size
 
 
 def check_departures(work: Work, uid: str) -> None:

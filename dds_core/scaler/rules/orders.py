@@ -143,7 +143,7 @@ def fit_surplus(work: Work, node: str) -> None:
         if model is None or own.size >= len(own.planned or ()):
             continue
         cell, made = cell_of(state, node, model), sum(one.name in (own.planned or ()) for one in staying_of(state, own))
-        done = own.state == "Running" and own.acted_size == own.size == cell.size
+        done = own.done and own.size == cell.size
         if done and cell.own is not None and cell.own.uid == uid and made > own.size:
             cell.size = made
             ask(work, cell, SURPLUS)
@@ -378,7 +378,7 @@ def _there_is(state: State, node: str, cell: CellRequests, count: int) -> bool:
     model without any pool, only so many are ordered as the fabric can attach in time."""
     if cell.leaving is not None if cell.own is None else _counts_what_goes(state, cell.own):
         return False
-    if is_making(state, cell):
+    if is_making(state, cell) or _falls_first(state, cell):
         return False
     if _is_being_taken_off(state, node, cell.model):
         return False
@@ -395,9 +395,16 @@ def is_making(state: State, cell: CellRequests) -> bool:
     order, own = state.fleet.orders.get((cell.node, cell.model.model)), cell.own
     if order is not None and order.more:
         return True
-    if own is None or own.error or (own.state == "Running" and own.acted_size == own.size):
+    if own is None or own.error or own.done:
         return False
     return len(staying_of(state, own)) < own.size
+
+
+def _falls_first(state: State, cell: CellRequests) -> bool:
+    """Whether a size that the operator made nothing for is just being lowered. Raised before the operator has seen that, it would
+    be the size for which it made nothing."""
+    own = cell.own
+    return own is not None and state.is_unmade(own) and (cell.size < own.size or not own.done)
 
 
 def _counts_what_goes(state: State, own: AttachRequest) -> bool:

@@ -21,6 +21,9 @@ from dds_lab.scenario.parts import KubeletPart
 from dds_lab.time import Time, Timer
 
 RUN_FOR = "lab.dynamic-device-scaler.io/run-for"
+"""Annotation: the seconds that a pod runs. A Job's pod without it runs for `KubeletPart.job`, any other for ever."""
+EXIT_CODE = "lab.dynamic-device-scaler.io/exit-code"
+"""Annotation: the exit code with which it ends; 0 by default."""
 _SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?")
 FIRST_RETRY, LAST_RETRY = 2.0, 120.0
 FORCED = Fixed(0.005)
@@ -60,6 +63,7 @@ class Kubelet:
         self._client = client
         self._time = time
         self._starts, self._stops, self._forced = settings.start.latency(), settings.stop.latency(), forced
+        self._job = settings.job.latency()
         self._fabric = fabric
         self._drivers = drivers
         self._random: Random = time.random("kubelet")
@@ -152,20 +156,34 @@ class Kubelet:
         known.running, known.tries = True, 0
         for serial in known.serials:
             self._fabric.occupy(serial, "/".join(key))
-        # The seconds that the pod runs; None (forever) unless its annotation is a number.
-        text = (pod["metadata"].get("annotations") or {}).get(RUN_FOR, "")
-        seconds = float(text) if _SECONDS.fullmatch(text) else None
+        seconds = self._lifetime(pod)
         if seconds is not None:
             left = seconds - (self._time.now() - began) / 1_000_000
-            self._after(known, max(0.0, left), lambda: self._succeed(key, known))
+            self._after(known, max(0.0, left), lambda: self._complete(key, known))
 
-    def _succeed(self, key: tuple[str, str], known: _Pod) -> None:
+    def _lifetime(self, pod: Object) -> float | None:
+        """The seconds that the pod runs; None: for ever, as a pod does whose controller wants its containers restarted."""
+        owners = pod["metadata"].get("ownerReferences") or ()
+        kind = next((one["kind"] for one in owners if one.get("controller")), "")
+        if kind and pod["spec"].get("restartPolicy") == "Always":
+            return None
+        text = (pod["metadata"].get("annotations") or {}).get(RUN_FOR, "")
+        if _SECONDS.fullmatch(text):
+            return float(text)
+        return self._job.draw(self._random) if kind == "Job" else None
+
+    def _complete(self, key: tuple[str, str], known: _Pod) -> None:
         pod = self._pods.get(key[1], key[0])
         if pod is None or pod["metadata"]["uid"] != known.uid:
             return
-        done = _ended(pod, instants.written(self._time.now()), "Succeeded", "PodCompleted", 0, "Completed")
+        now = instants.written(self._time.now())
+        code = (pod["metadata"].get("annotations") or {}).get(EXIT_CODE, "0")
+        if code.isdecimal() and 0 < int(code) < 256:
+            done = _ended(pod, now, "Failed", "PodFailed", int(code), "Error")
+        else:
+            done = _ended(pod, now, "Succeeded", "PodCompleted", 0, "Completed")
         if not self._patch(key, done):
-            self._again(known, lambda: self._succeed(key, known))
+            self._again(known, lambda: self._complete(key, known))
             return
         self._vacate(key, known)
 

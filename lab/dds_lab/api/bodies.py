@@ -177,6 +177,11 @@ _META = "metadata=1:ObjectMeta"
 _TABLES: Mapping[str, str] = facts("protobuf")
 KINDS = frozenset(name for name, fields in _TABLES.items() if fields.startswith(_META)) | {"DeleteOptions"}
 
+PARTIAL = frozenset(
+    {"Container", "ContainerPort", "DeploymentSpec", "DeploymentStrategy", "JobSpec", "LabelSelector", "PodSpec"}
+)
+"""Messages of which the table has what kubectl sets. Another field that is set is refused, as an unknown kind is, not dropped."""
+
 _Fields = Mapping[int, tuple[str, str]]
 
 
@@ -209,6 +214,8 @@ def _message(data: bytes, name: str) -> Object:
     found: Object = {}
     for number, value in _fields(data):
         if number not in known:
+            if value and name in PARTIAL:
+                raise UnknownKind(f"field {number} of {name}")
             continue
         key, type = known[number]
         if type.startswith("[]"):

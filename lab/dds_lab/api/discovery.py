@@ -39,7 +39,11 @@ RELEASES = {
 """By version: gitVersion, and major and minor of the oldest compatible release, as in /version."""
 
 SUBRESOURCE_VERBS = {"binding": ["create"], "eviction": ["create"], "finalize": ["update"]}
-SUBRESOURCE_KINDS = {"binding": ("", "", "Binding"), "eviction": ("policy", "v1", "Eviction")}
+SUBRESOURCE_KINDS = {
+    "binding": ("", "", "Binding"),
+    "eviction": ("policy", "v1", "Eviction"),
+    "scale": ("autoscaling", "v1", "Scale"),
+}
 """Group, version and kind of subresources whose body is of another kind. Empty ones are the resource's own."""
 
 

@@ -17,6 +17,8 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """The same for custom resources, in the order of a real server."""
 
+APPS = "apps"
+BATCH = "batch"
 RESOURCE = "resource.k8s.io"
 RBAC = "rbac.authorization.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dds_lab.api import custom
 from dds_lab.api.gates import Gates
 from dds_lab.api.kinds import BUILT_IN, Object, Resource
-from dds_lab.api.rules import admission, claims, core, definitions, devices, events, pods, slices
+from dds_lab.api.rules import admission, apps, claims, core, definitions, devices, events, jobs, pods, slices
 from dds_lab.api.strategies import BuiltIn, Strategy
 
 Making = Callable[[Resource, Gates, Callable[[], str]], Strategy]
@@ -16,21 +16,26 @@ RULES: Mapping[str, Making] = {
     "clusterrolebindings.rbac.authorization.k8s.io": core.Bindings,
     "clusterroles.rbac.authorization.k8s.io": core.Roles,
     "configmaps": core.ConfigMaps,
+    "controllerrevisions.apps": apps.ControllerRevisions,
     "customresourcedefinitions.apiextensions.k8s.io": definitions.Definitions,
+    "deployments.apps": apps.Deployments,
     "deviceclasses.resource.k8s.io": devices.DeviceClasses,
     "devicetaintrules.resource.k8s.io": devices.DeviceTaintRules,
     "events": events.Events,
     "events.events.k8s.io": events.NewEvents,
+    "jobs.batch": jobs.Jobs,
     "leases.coordination.k8s.io": core.Leases,
     "namespaces": core.Namespaces,
     "nodes": core.Nodes,
     "pods": pods.Pods,
+    "replicasets.apps": apps.ReplicaSets,
     "resourceclaims.resource.k8s.io": claims.ResourceClaims,
     "resourceclaimtemplates.resource.k8s.io": claims.ResourceClaimTemplates,
     "resourceslices.resource.k8s.io": slices.ResourceSlices,
     "rolebindings.rbac.authorization.k8s.io": core.Bindings,
     "roles.rbac.authorization.k8s.io": core.Roles,
     "secrets": core.Secrets,
+    "statefulsets.apps": apps.StatefulSets,
     "validatingadmissionpolicies.admissionregistration.k8s.io": admission.Policies,
     "validatingadmissionpolicybindings.admissionregistration.k8s.io": admission.PolicyBindings,
 }

@@ -17,6 +17,7 @@ from dds_lab.api.paths import PATCH_TYPES, Place, Query
 from dds_lab.api.posted import POSTED
 from dds_lab.api.registry import Registry
 from dds_lab.api.requests import Call, Outcome, Reading, Request, Response, User
+from dds_lab.api.scale import SCALE
 from dds_lab.api.selectors import exact_name
 from dds_lab.api.status import ApiError, NotAPage
 from dds_lab.api.strategies import Strategy
@@ -79,7 +80,7 @@ class Responder:
         if verb in ("get", "list", "watch"):
             return self._read(request, query, verb, user, place, strategy)
         call, media = self._write_call(request, query, verb, user, place, resource)
-        form = self._form(strategy, media, query)
+        form = self._form(strategy, media, query, place.subresource)
         outcome = self._server.perform(call, authorised=True)
         return _answer(outcome, form, media)
 
@@ -95,7 +96,7 @@ class Responder:
         self, request: Request, query: Query, verb: str, user: User, place: Place, strategy: Strategy
     ) -> Response | Stream:
         media = negotiate(request.headers.get("accept", ""), SHAPES)
-        form = self._form(strategy, media, query)
+        form = self._form(strategy, media, query, place.subresource)
         call = Call(
             verb=verb, resource=strategy.resource, user=user, namespace=place.namespace, name=place.name,
             subresource=place.subresource, reading=paths.reading(query),
@@ -131,11 +132,11 @@ class Responder:
         body = bodies.decode(request.body, _body_type(type), resource.kind)
         return Call(**common, writing=writing, body=body), media
 
-    def _form(self, strategy: Strategy, media: Media, query: Query) -> Form:
-        if media.shape == "Table":
+    def _form(self, strategy: Strategy, media: Media, query: Query, subresource: str) -> Form:
+        if media.shape == "Table" and subresource != SCALE:
             columns = Columns(strategy, self._server.clock.now)
             return forms.Table(strategy, media.version, columns, query.text("includeObject"))
-        if media.shape:
+        if media.shape.startswith("Partial"):
             return forms.Metadata(strategy, media.version)
         found = self._plain.get(strategy)
         if found is None:

@@ -62,6 +62,16 @@ def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     return matches(tuple(wanted), labels)
 
 
+def selector_text(selector: Mapping[str, Any]) -> str:
+    """A LabelSelector object in the syntax of `labels`."""
+    terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    for each in selector.get("matchExpressions") or ():
+        key, operator, values = each["key"], OPERATORS[each["operator"]], sorted(each.get("values") or ())
+        set_of = f"{key} {operator} ({','.join(values)})"
+        terms.append({"exists": key, "absent": f"!{key}"}.get(operator, set_of))
+    return ",".join(sorted(terms))
+
+
 def labels(text: str) -> Selector:
     """Parse a label selector."""
     return _Parser(text).requirements() if text.strip() else ()

@@ -22,6 +22,7 @@ from dds_lab.api.reading import Reader
 from dds_lab.api.registry import Registry
 from dds_lab.api.requests import MASTERS, Call, Outcome, Request, Response, User, Writing
 from dds_lab.api.responding import Responder
+from dds_lab.api.scale import SCALE, scaled
 from dds_lab.api.store import DELETED, Change, Store
 from dds_lab.api.watches import Stream, Watch
 from dds_lab.api.writing import Admission, Writer
@@ -135,6 +136,8 @@ class ApiServer:
     def perform(self, call: Call, authorised: bool = False) -> Outcome:
         """Carry out a call of any verb but watch. ApiError where a real server fails. `authorised` skips the RBAC check."""
         self._admissible(call, authorised)
+        if call.subresource == SCALE:
+            return scaled(call, self._reader.get, self._writer.update)
         outcome = self._verbs[call.verb](call)
         if call.verb not in ("get", "list", "create"):
             if call.namespace:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
+from dds_lab.api import clock as instants
 from dds_lab.api.clock import MICROSECONDS
-from dds_lab.api.kinds import RBAC, Column, Object
+from dds_lab.api.kinds import APPS, BATCH, RBAC, Column, Object
+from dds_lab.api.selectors import selector_text
 from dds_lab.api.strategies import Strategy
 
 Cell = Callable[[Object, int], Any]
@@ -166,6 +168,13 @@ def _path(path: str, missing: str = "") -> Cell:
     return cell
 
 
+def _number(path: str) -> Cell:
+    def cell(obj: Object, now: int) -> Any:
+        return next(at(obj, path), None) or 0
+
+    return cell
+
+
 def _count(path: str) -> Cell:
     def cell(obj: Object, now: int) -> int:
         return len(next(at(obj, path), None) or ())
@@ -279,8 +288,61 @@ def _role(obj: Object, now: int) -> str:
     return f"{reference.get('kind', '')}/{reference.get('name', '')}"
 
 
+def _ready(obj: Object, now: int) -> str:
+    return f"{(obj.get('status') or {}).get('readyReplicas', 0)}/{obj['spec']['replicas']}"
+
+
+def _each_container(field: str) -> Cell:
+    def cell(obj: Object, now: int) -> str:
+        return ",".join(str(one.get(field, "")) for one in obj["spec"]["template"]["spec"].get("containers") or ())
+
+    return cell
+
+
+def _selector(obj: Object, now: int) -> str:
+    return selector_text(obj["spec"].get("selector") or {})
+
+
+def _controller(obj: Object, now: int) -> str:
+    for one in obj["metadata"].get("ownerReferences") or ():
+        if one.get("controller"):
+            return f"{one['kind'].lower()}.{one['apiVersion'].partition('/')[0]}/{one['name']}"
+    return NONE
+
+
+def _job_status(obj: Object, now: int) -> str:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    true = {one["type"] for one in conditions if one["status"] == "True"}
+    for type in ("Complete", "Failed"):
+        if type in true:
+            return type
+    if obj["metadata"].get("deletionTimestamp"):
+        return "Terminating"
+    return next((type for type in ("Suspended", "FailureTarget", "SuccessCriteriaMet") if type in true), "Running")
+
+
+def _completions(obj: Object, now: int) -> str:
+    spec, succeeded = obj["spec"], (obj.get("status") or {}).get("succeeded", 0)
+    if spec.get("completions") is not None:
+        return f"{succeeded}/{spec['completions']}"
+    return f"{succeeded}/1 of {spec['parallelism']}" if spec["parallelism"] > 1 else f"{succeeded}/1"
+
+
+def _job_duration(obj: Object, now: int) -> str:
+    status = obj.get("status") or {}
+    if not status.get("startTime"):
+        return ""
+    ended = status.get("completionTime")
+    return since(status["startTime"], instants.read(ended) if ended else now)
+
+
 _NAME = _column("Name", _name)
 _AGE = _column("Age", _age)
+_IMAGES = (
+    _column("Containers", _each_container("name"), priority=1),
+    _column("Images", _each_container("image"), priority=1),
+)
+_SELECTOR = _column("Selector", _selector, priority=1)
 _CREATED = _column("Created At", _path(".metadata.creationTimestamp", UNKNOWN), "dateTime")
 
 PRINTED: dict[str, tuple[tuple[Object, Cell], ...]] = {
@@ -322,6 +384,40 @@ PRINTED: dict[str, tuple[tuple[Object, Cell], ...]] = {
         _column("Node", _path(".spec.nodeName", NONE), priority=1),
         _column("Nominated Node", _path(".status.nominatedNodeName", NONE), priority=1),
         _column("Readiness Gates", _gates, priority=1),
+    ),
+    f"deployments.{APPS}": (
+        _NAME,
+        _column("Ready", _ready),
+        _column("Up-to-date", _number(".status.updatedReplicas"), "integer"),
+        _column("Available", _number(".status.availableReplicas"), "integer"),
+        _AGE,
+        *_IMAGES,
+        _SELECTOR,
+    ),
+    f"replicasets.{APPS}": (
+        _NAME,
+        _column("Desired", _number(".spec.replicas"), "integer"),
+        _column("Current", _number(".status.replicas"), "integer"),
+        _column("Ready", _number(".status.readyReplicas"), "integer"),
+        _AGE,
+        *_IMAGES,
+        _SELECTOR,
+    ),
+    f"statefulsets.{APPS}": (_NAME, _column("Ready", _ready), _AGE, *_IMAGES),
+    f"controllerrevisions.{APPS}": (
+        _NAME,
+        _column("Controller", _controller),
+        _column("Revision", _number(".revision"), "integer"),
+        _AGE,
+    ),
+    f"jobs.{BATCH}": (
+        _NAME,
+        _column("Status", _job_status),
+        _column("Completions", _completions),
+        _column("Duration", _job_duration),
+        _AGE,
+        *_IMAGES,
+        _SELECTOR,
     ),
     "leases.coordination.k8s.io": (_NAME, _column("Holder", _path(".spec.holderIdentity")), _AGE),
     "resourceclaims.resource.k8s.io": (_NAME, _column("State", _claim_state), _AGE),

@@ -298,18 +298,21 @@ class FleetRun:
             known
             and meta["name"] not in self.fleet.unservable
             and not self._is_only_told(meta["name"])
-            and (not any(map(_only_looks, claims)) or self._is_there_to_see(pod))
+            and (not any(map(_only_looks, claims)) or self._is_there_to_see(pod, claims))
             and self._is_enough({f"{meta['namespace']}/{one}" for one in claim_names(pod)})
         )
 
-    def _is_there_to_see(self, pod: Object) -> bool:
+    def _is_there_to_see(self, pod: Object, claims: Iterable[Object | None]) -> bool:
         """Whether the node of a pod that only looks lists a device of its driver, which an exchange can give it. The scheduler
-        gives up where there are more, with those of the pool, than a claim may have."""
+        gives up where there are more, with those of the pool, than a claim may have, and where the claim wants all of them and
+        they consume counters: these are checked for a claim that only looks too, and two forms of one device share them."""
         node = (pod["spec"].get("nodeSelector") or {}).get("kubernetes.io/hostname")
         (sought,) = [one.selectors[0] for one in self.fleet.scenario.cluster.classes or () if one.name == WATCHED]
         slices = [one["spec"] for one in self.lab.client("looking").list("resourceslices")]
-        listed = any(one.get("nodeName") == node and one.get("devices") and one["driver"] in sought for one in slices)
-        return listed and self.fleet.exchanges and TOO_MANY not in _words(pod)
+        here = [one for one in slices if one.get("nodeName") == node and one["driver"] in sought]
+        devices = [device for one in here for device in one.get("devices") or ()]
+        counted = any(map(_wants_all, claims)) and any(one.get("consumesCounters") for one in devices)
+        return bool(devices) and not counted and self.fleet.exchanges and TOO_MANY not in _words(pod)
 
     def _is_enough(self, claims: set[str]) -> bool:
         """Whether a node has or can get all devices that the claims need, beside those of other claims. Devices in the machine of
@@ -372,8 +375,16 @@ def _measure(fleet: Fleet, measure: Measure) -> Measure:
 
 
 def _only_looks(claim: Object | None) -> bool:
+    return any(one.get("adminAccess") for one in _exactly(claim))
+
+
+def _wants_all(claim: Object | None) -> bool:
+    return any(one.get("allocationMode") == "All" for one in _exactly(claim))
+
+
+def _exactly(claim: Object | None) -> list[Object]:
     asked = claim["spec"].get("devices", {}).get("requests") or () if claim is not None else ()
-    return any(one.get("exactly", {}).get("adminAccess") for one in asked)
+    return [one.get("exactly") or {} for one in asked]
 
 
 def _is_of_parts(claim: Object) -> bool:

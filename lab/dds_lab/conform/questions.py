@@ -115,9 +115,7 @@ class Known:
 
 NOT_SERVED = (
     "apiregistration.k8s.io",
-    "apps",
     "autoscaling",
-    "batch",
     "certificates.k8s.io",
     "networking.k8s.io",
     "policy",

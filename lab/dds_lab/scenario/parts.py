@@ -177,6 +177,7 @@ class KubeletPart(Written):
 
     start: Delay = Field(default=between(0.03, 0.12), description="From bound to running.")
     stop: Delay = Field(default=between(0.5, 2.0), description="From deletion to gone, at most the grace period.")
+    job: Delay = Field(default=fixed(10.0), description="Run time of a Job's pod without the annotation `run-for`.")
 
 
 class ClaimsPart(Written):
@@ -201,7 +202,8 @@ class Parts(Written):
         description="ResourceClaim controller.",
     )
     controllers: Part[ControllersPart] = Field(
-        default=ControllersPart(), description="Node lifecycle, garbage collection, eviction by device taints."
+        default=ControllersPart(),
+        description="Node lifecycle, garbage collection, eviction by device taints, workloads.",
     )
     kubelet: Part[KubeletPart] = Field(default=KubeletPart(), description="Kubelets.")
     fabric: Fabrics = Field(default=Fabrics(), description="The hardware behind the operator.")

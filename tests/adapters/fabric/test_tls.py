@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.fabric import FabricAway, FabricDenied, FabricSettings, Outside, Provider, open_provider
+from dds_adapters.fabric import FabricAway, FabricDenied, FabricError, FabricSettings, Outside, Provider, open_provider
 from dds_core.errors import InputError
 from dds_core.text import scrub
 from tests.adapters.fabric.rig import TENANT, TOKEN, folder
 from tests.support.certificates import Authority
+from tests.support.tunnel import tunnels
 
 
 class Server(ThreadingHTTPServer):
@@ -227,14 +228,64 @@ def test_d10_a_new_certificate_counts_from_the_next_call_on(tmp_path: Path) -> N
         assert server.connections == 3
 
 
-def test_proxies_of_the_environment_are_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "https_proxy"])
+def test_a_proxy_sees_a_name_and_a_port_and_the_tls_is_the_managers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     authority = Authority.made()
-    with served(authority.server(tmp_path)) as server, served(None) as proxy:
-        for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
-            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+    with served(authority.server(tmp_path)) as server, tunnels("dds:a secret") as proxy:
+        monkeypatch.setenv(name, proxy.url.replace("//", "//dds:a%20secret@"))
+        with client(tmp_path, server.port, authority.pem) as provider:
+            assert provider.machines() == provider.machines() == ()
+        assert (proxy.asked, len(server.asked)) == ([f"127.0.0.1:{server.port}"], 3)
+        another = client(tmp_path, server.port, Authority.made("another").pem)
+        with another as provider, pytest.raises(FabricAway, match="the manager's certificate is not trusted"):
+            provider.machines()
+
+
+@pytest.mark.parametrize(
+    "names", [{"ALL_PROXY": ""}, {"HTTP_PROXY": ""}, {"HTTPS_PROXY": "", "NO_PROXY": "127.0.0.0/8"}]
+)
+def test_proxies_for_others_are_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: dict[str, str]
+) -> None:
+    authority = Authority.made()
+    with served(authority.server(tmp_path)) as server, tunnels() as proxy:
+        for name, value in names.items():
+            monkeypatch.setenv(name, value or proxy.url)
         with client(tmp_path, server.port, authority.pem) as provider:
             assert provider.machines() == ()
-        assert proxy.connections == 0
+        assert proxy.asked == []
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://dds:wrong@127.0.0.1:{port}", "the proxy opens no way to .* \\(407 Proxy Authentication Required\\)"),
+        ("socks5://dds:wrong@127.0.0.1:{port}", "HTTPS_PROXY: is not http://host:port"),
+        ("http://dds:wrong@127.0.0.1:1", "no connection to .* comes about"),
+    ],
+)
+def test_a_proxy_that_does_not_help_is_named_without_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, words: str
+) -> None:
+    authority = Authority.made()
+    with served(authority.server(tmp_path)) as server, tunnels("dds:right") as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", url.format(port=proxy.server_address[1]))
+        with client(tmp_path, server.port, authority.pem) as provider, pytest.raises(FabricError, match=words) as told:
+            provider.machines()
+        assert "wrong" not in str(told.value)
+        assert server.asked == []
+
+
+def test_authorities_of_the_whole_image_are_trusted_where_none_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority.made()
+    (tmp_path / "bundle.pem").write_text(authority.pem, encoding="utf-8")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "bundle.pem"))
+    with served(authority.server(tmp_path)) as server, client(tmp_path, server.port) as provider:
+        assert provider.machines() == ()
 
 
 def test_a_certificate_that_changes_while_others_ask_breaks_nobody_off(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from dds_core.errors import InputError
 from dds_lab.api.requests import MASTERS, User
 from dds_lab.http_frontend import Served
 from dds_lab.http_frontend.credentials import write_kubeconfig
+from dds_lab.http_frontend.serving import LOOPBACK
 from tests.support.http_server import Asked, HttpServer, Said, http_server
 from tests.support.served import client_of, served
 
@@ -30,15 +31,17 @@ CLAIMS = "resource.k8s.io/v1"
 LIST = b'{"metadata": {"resourceVersion": "1"}, "items": []}'
 
 
-@pytest.fixture
-def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Served, Path]]:
-    """A served lab, and the files that a pod would find in itself."""
-    with served(tls=True) as lab:
+@pytest.fixture(params=[LOOPBACK, "::1"])
+def pod(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Served, Path]]:
+    """A served lab, and the files that a pod would find in itself; in a cluster of IPv6 only, too."""
+    with served(tls=True, host=request.param) as lab:
         assert lab.ca is not None
         (tmp_path / "ca.crt").write_bytes(lab.ca)
         (tmp_path / "token").write_text(lab.tokens["admin"])
         host, _, port = lab.url.removeprefix("https://").rpartition(":")
-        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host.strip("[]"))  # as the kubelet writes it
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
         monkeypatch.delenv("KUBECONFIG", raising=False)
         yield lab, tmp_path

@@ -4,8 +4,11 @@ in a file. And SQLite files that are nobody else's."""
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -13,8 +16,10 @@ import pytest
 
 from dds_adapters.sql import Database, upgrade
 from dds_adapters.sql.urls import shown
-from dds_core.errors import DatabaseError, InputError
+from dds_core.errors import DatabaseError, DdsError, InputError
 from dds_core.log import verify_log
+from tests.support.certificates import Authority
+from tests.support.live_lab import eventually
 from tests.support.logs import CLUSTER, NOON, told_group
 from tests.support.postgres import Postgres, pooled
 
@@ -103,6 +108,56 @@ def test_the_password_is_read_anew_for_each_connection(postgres: Postgres, tmp_p
         database._engine.dispose()
         with pytest.raises(InputError, match=f"the file of the password, {file}, cannot be read"):
             database.heads()
+
+
+def test_a_managed_database_by_tls_a_changing_password_and_no_superuser(postgres: Postgres, tmp_path: Path) -> None:
+    """PgBouncer stands for it: whoever asks must speak TLS and say the password."""
+    name, authority = f"d{os.getpid()}", Authority.made()
+    with psycopg.connect(host=str(postgres.folder), user="dds", dbname="postgres", autocommit=True) as connection:
+        connection.execute("CREATE ROLE app LOGIN NOSUPERUSER NOCREATEDB")
+        connection.execute(f"CREATE DATABASE {name} OWNER app")
+    (tmp_path / "ca.pem").write_text(authority.pem, encoding="utf-8")
+    theirs, owner = postgres.folder / "managed", postgres.folder.stat().st_uid
+    theirs.mkdir()
+    for file, content in zip(("tls.crt", "tls.key", "users"), (*authority.issued("127.0.0.1", 10), b""), strict=True):
+        (theirs / file).write_bytes(content)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+
+    def change_to(password: str) -> None:
+        (theirs / "users").write_text(f'"app" "{password}"\n', encoding="utf-8")
+
+    change_to("first")
+    for one in (theirs, *theirs.iterdir()):
+        os.chown(one, owner, -1)
+    tls = f"client_tls_sslmode=require\nclient_tls_cert_file={theirs}/tls.crt\nclient_tls_key_file={theirs}/tls.key\n"
+    more = f"listen_addr=127.0.0.1\nlisten_port={port}\nauth_type=plain\nauth_file={theirs}/users\npidfile={theirs}/pid\n{tls}"
+    with pooled(postgres, "transaction", more=more):
+        base = f"postgresql://app@127.0.0.1:{port}/{name}?password_file={tmp_path}/password"
+        url = f"{base}&sslmode=verify-full&sslrootcert={tmp_path}/ca.pem"
+        (tmp_path / "password").write_text("first\n", encoding="utf-8")
+        with pytest.raises(DdsError, match="SSL required"):
+            Database(f"{base}&sslmode=disable")
+        (tmp_path / "other.pem").write_text(Authority.made("another").pem, encoding="utf-8")
+        with pytest.raises(DdsError, match="certificate verify failed"):
+            Database(url.replace("ca.pem", "other.pem"))
+        upgrade(url)
+        with Database(url) as database:
+            log = database.open_log("prod/scaler", cluster=CLUSTER, recorded_at=NOON)
+            epoch = log.take_epoch(NOON)
+            change_to("second")
+            os.kill(int((theirs / "pid").read_text()), signal.SIGHUP)
+            eventually(lambda: not _answers(database))
+            (tmp_path / "password").write_text("second\n", encoding="utf-8")
+            eventually(lambda: _answers(database))
+            log.append([told_group(0)], epoch=epoch, recorded_at=NOON)
+
+
+def _answers(database: Database) -> bool:
+    database._engine.dispose()
+    with suppress(DdsError):
+        return bool(database.heads())
+    return False
 
 
 def test_who_may_not_make_tables_is_told_what_to_grant(postgres: Postgres) -> None:

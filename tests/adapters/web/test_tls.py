@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from freezegun import freeze_time
 
+from dds_adapters.web import tls
 from dds_adapters.web.messages import plain
 from dds_adapters.web.server import Server
 from dds_adapters.web.tls import Certificate, OwnCertificate, self_signed
@@ -160,6 +161,27 @@ def test_a_certificate_of_our_own_is_made_anew_before_it_ends() -> None:
         now.tick(timedelta(days=2))
         second = own()
         assert second is not first and own() is second
+
+
+def test_a_certificate_of_our_own_that_nears_its_end_is_replaced_while_it_is_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client sees a certificate that is valid for longer than the time in which it is renewed early."""
+
+    def shown() -> x509.Certificate:
+        anyone = ssl._create_unverified_context()
+        with anyone.wrap_socket(socket.create_connection((server.host, server.port), 5)) as secured:
+            found = secured.getpeercert(binary_form=True)
+        assert found is not None
+        return x509.load_der_x509_certificate(found)
+
+    with monkeypatch.context() as sooner:
+        sooner.setattr(tls, "LIFE", tls.EARLY - timedelta(minutes=1))  # near its end from the first moment on
+        own = OwnCertificate()
+    with running(Server(ROUTES, tls=own)) as server:
+        first = shown()
+        assert first.not_valid_after_utc > datetime.now(UTC) + tls.EARLY
+        assert shown() == first
 
 
 def test_a_certificate_of_our_own(caplog: pytest.LogCaptureFixture) -> None:

@@ -188,8 +188,15 @@ def prepared(name: str, mode: str) -> tuple[list[RecordedEvent], Policy]:
 
 
 def compared(run: Run) -> dict[str, Any]:
-    """The state without history."""
-    return {name: value for name, value in dump(run.engine.state).items() if name not in HISTORY}
+    """The state without history, and without what was decided of a label that its node is seen to have so: nobody carries out the
+    decisions beside a recording, so a label that was to be removed and is wanted again was never away. A listing settles that."""
+    state = run.engine.state
+    has = {node.name: node.labels for node in state.fleet.nodes.rows.values()}
+    parts = {name: value for name, value in dump(state).items() if name not in HISTORY}
+    labelled = [
+        ((node, key), value) for (node, key), value in parts.get("labelled", ()) if has[node].get(key, "") != value
+    ]
+    return parts | {"labelled": labelled}
 
 
 def caused(run: Run, after: int = 0) -> list[tuple[int, bytes]]:

@@ -75,6 +75,42 @@ def test_without_level_passes_such_a_size_is_lowered_when_a_device_cannot_go_for
     assert world.events(e.DetachOrdered)[0].victims == ()
 
 
+def left_behind(**policy: Any) -> World:
+    """A request of ours whose size was asked back as its only device left; a claim counts on it."""
+    world = one_node("detach", 8, no_removal_seconds=3600, scan_interval_seconds=0, **policy)
+    world.request(
+        "ours", "node0", size=1, acted_size=1, state="Running", labels={"app.kubernetes.io/managed-by": "dds"}
+    )
+    world.resource("goes", "node0", request="ours", state="Detaching", deleting=True)
+    world.claim("a", 1)
+    world.allocate("a", "node0")
+    wait(world, 5)
+    assert not world.events(e.DetachOrdered)
+    world.take_away("goes")
+    return world
+
+
+@pytest.mark.parametrize("top", [1, 50])
+def test_what_somebody_counts_on_is_ordered_anew_when_the_operator_makes_nothing_for_it(top: int) -> None:
+    """Raised before the operator has seen the lower size, it would be the size for which it made nothing."""
+    world = left_behind(limit={"max": top})
+    (lowered,) = world.events(e.DetachOrdered)
+    assert (lowered.size, lowered.previous, lowered.victims) == (0, 1, ())
+    wait(world, 1)
+    assert world.get(AttachRequest, "ours").size == 0 and not world.events(e.AttachOrdered)
+    world.update(world.get(AttachRequest, "ours"), acted_size=0)
+    ordered = world.only(e.AttachOrdered)
+    assert (ordered.size, ordered.previous, ordered.reason) == (1, 0, "demand")
+
+
+def test_what_the_operator_makes_after_all_is_not_lowered() -> None:
+    world = left_behind()
+    world.refused(world.only(e.DetachOrdered), obsolete=True)
+    world.resource("comes", "node0", request="ours", state="Attaching")
+    wait(world, 60)
+    assert len(world.events(e.DetachOrdered)) == 1 and not world.events(e.AttachOrdered)
+
+
 def test_such_a_size_waits_for_what_leaves() -> None:
     """How many there are then is not known."""
     world = unmade(size=3)

@@ -115,6 +115,8 @@ CORPUS = {
     70087: "a clock that steps around the end of a guard",
     80053: "a device that its driver lists in its second form seconds after the claim on the first has ended",
     80160: "a second form that comes back while its device is being held to go",
+    80333: "partitions of a device share counters: a claim that looks at all devices of a node cannot have them together",
+    80412: "a claim counted on a device whose detach was called off too late, and nothing was made for its size",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 FIELD = {

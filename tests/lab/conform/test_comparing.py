@@ -126,7 +126,7 @@ def test_known_differences_name_questions_that_there_are() -> None:
 
 def test_an_exception_that_shows_no_longer_is_told() -> None:
     report = Report(asked=["api-groups"])
-    assert "api-groups: body.groups[apps]" in report.outlived
+    assert "api-groups: body.groups[policy]" in report.outlived
 
 
 def test_questions_can_move_to_another_namespace() -> None:

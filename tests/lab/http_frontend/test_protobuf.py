@@ -81,6 +81,23 @@ def test_unknown_fields_are_skipped() -> None:
     assert decode_protobuf(envelope("v1", "Namespace", raw))["metadata"]["name"] == "n"
 
 
+def test_what_a_table_has_only_the_usual_fields_of_is_read_whole_or_refused() -> None:
+    container = field(1, "c") + field(2, "i") + field(3, "run") + field(5, "") + field(8, b"") + field(16, 0)
+    template = field(1, b"") + field(2, field(2, container) + field(3, "") + field(11, 0))
+    labels = field(1, field(1, "app") + field(2, "web"))
+    spec = field(1, 0) + field(2, labels) + field(3, template) + field(4, field(1, "")) + field(7, 0)
+    made = decode_protobuf(envelope("apps/v1", "Deployment", field(1, META) + field(2, spec) + field(3, field(1, 0))))
+    assert made["spec"] == {
+        "replicas": 0,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {}, "spec": {"containers": [{"name": "c", "image": "i", "command": ["run"]}]}},
+        "strategy": {},
+    }
+    secret = field(2, field(2, container + field(15, field(1, b"x"))))
+    with pytest.raises(UnknownKind, match="field 15 of Container"):
+        decode_protobuf(envelope("batch/v1", "Job", field(1, META) + field(2, field(6, secret))))
+
+
 def test_other_kinds_are_named() -> None:
     with pytest.raises(UnknownKind, match="Pod of v1"):
         decode_protobuf(envelope("v1", "Pod", b""))

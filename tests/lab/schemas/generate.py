@@ -15,7 +15,12 @@ from dds_lab.api.kinds import BUILT_IN
 
 VERSION = "v1.36.0-local"
 TARGET = Path(next(iter(dds_lab.api.__path__))) / "data" / "kinds-1.36.json.gz"
-BODIES = (("", "v1", "Binding"), ("policy", "v1", "Eviction"), ("", "v1", "DeleteOptions"))
+BODIES = (
+    ("", "v1", "Binding"),
+    ("policy", "v1", "Eviction"),
+    ("autoscaling", "v1", "Scale"),
+    ("", "v1", "DeleteOptions"),
+)
 """What is sent to subresources and with a deletion, and has no plural of its own."""
 
 LEAVES = {

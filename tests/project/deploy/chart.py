@@ -26,9 +26,11 @@ AUTOSCALES: Values = {
 """The least that an autoscaler has to be told."""
 
 
-def rendered(values: Values | None = None, *, namespace: str = "dds") -> dict[str, str]:
-    """By template path the text that it gives. Raises HelmError where the values are refused or a template fails."""
-    return _rendered(msgspec.json.encode(dict(values or {})), namespace)
+def rendered(values: Values | None = None, *, namespace: str = "dds", tests: bool = False) -> dict[str, str]:
+    """By template path the text that it gives, or that of the hooks of `helm test` alone. Raises HelmError where the values are
+    refused or a template fails."""
+    texts = _rendered(msgspec.json.encode(dict(values or {})), namespace)
+    return {path: text for path, text in texts.items() if ("/tests/" in path) is tests}
 
 
 @cache
@@ -44,9 +46,9 @@ def objects(text: str) -> list[dict[str, Any]]:
     return [one for one in yaml.safe_load_all(text) if one]
 
 
-def manifests(values: Values | None = None, *, namespace: str = "dds") -> list[dict[str, Any]]:
-    """All objects of the chart, in the order of their templates."""
-    texts = rendered(values, namespace=namespace)
+def manifests(values: Values | None = None, *, namespace: str = "dds", tests: bool = False) -> list[dict[str, Any]]:
+    """All objects of the chart, in the order of their templates, or those of `helm test`."""
+    texts = rendered(values, namespace=namespace, tests=tests)
     return [one for path in sorted(texts) if path.endswith(".yaml") for one in objects(texts[path])]
 
 

@@ -1,6 +1,6 @@
 """What of deploy/ and docs/ is made: the chart's roles and the page's table from the table of permissions, its alerts and
-dashboard from the page about metrics, its schema of policies from their models, and the kustomize bases from the chart. Says what
-a file should hold and writes nothing."""
+dashboard from the page about metrics, its schema of policies from their models, its README from its values, and the kustomize
+bases from the chart. Says what a file should hold and writes nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import Policy
 from tests.project.deploy import watching
-from tests.project.deploy.chart import AUTOSCALES, Values, objects, rendered
+from tests.project.deploy.chart import AUTOSCALES, CHART, Values, objects, rendered
+from tests.project.deploy.locked import IMAGE, licence, locked
 from tests.project.docs.markdown import table
 from tests.support import roles as roles_
 
@@ -29,6 +30,8 @@ ROOT = Path(__file__).parents[3]
 TEMPLATES = "deploy/chart/dds/templates"
 KUSTOMIZE = "deploy/kustomize"
 GUARD = f"{TEMPLATES}/guard.yaml"
+LICENCES = "deploy/licences.md"
+README = "deploy/chart/dds/README.md"
 SCHEMA = "deploy/chart/dds/values.schema.json"
 POLICIES: dict[str, type[BaseModel]] = {
     "scalerPolicy": Policy,
@@ -43,6 +46,7 @@ NAMESPACES: dict[Where, str] = {
     "guard": ".Release.Namespace",
 }
 _REVIEWS = "and .Values.metrics.enabled .Values.metrics.secure"
+_PAGE_TOO = f"or .Values.ui.enabled ({_REVIEWS})"
 
 
 @dataclass(frozen=True)
@@ -73,13 +77,13 @@ SCALER = Component(
     labels="dds.labels",
     cluster_name="dds.clusterName",
     name="dds.name",
-    account="dds.name",
+    account="dds.account",
     lease=".Values.leaderElection.leaseName",
     values=".Values.powers",
     conditions={
         "exchange": ".Values.guard.enabled",
         "leader_election": ".Values.leaderElection.enabled",
-        "metrics_reviews": _REVIEWS,
+        "metrics_reviews": _PAGE_TOO,
     },
     guard=".Values.rbac.create",
 )
@@ -108,7 +112,7 @@ AUTOSCALER = Component(
     labels="dds.autoscalerLabels",
     cluster_name="dds.autoscalerClusterName",
     name="dds.autoscalerName",
-    account="dds.autoscalerName",
+    account="dds.autoscalerAccount",
     lease=".Values.autoscaler.leaseName",
     values=".Values.autoscaler.powers",
     conditions={
@@ -135,6 +139,8 @@ def files() -> dict[str, str]:
     """By path below the repository, the text of every file that is made as a whole."""
     return {
         **templates(),
+        LICENCES: licences(),
+        README: readme((CHART / "values.yaml").read_text(encoding="utf-8")),
         **{path: text for name in BASES for path, text in base(name).items()},
         **{path: text for name in EXTRAS for path, text in extra(name).items()},
     }
@@ -179,6 +185,52 @@ def _values_of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 _FOR_PEOPLE = ("title", "description", "default", "unit", "$defs")
+
+
+# -- the chart's README ------------------------------------------------------------------------------------------------
+
+_README = """# The chart dds
+
+Made from values.yaml by `python -m tests.project.deploy.generate`. What to set is in [docs](../../../docs/deployment.md).
+
+```sh
+helm install dds deploy/chart/dds --namespace composable-dra --create-namespace --set image.repository=REGISTRY/dds
+helm test dds --namespace composable-dra --logs
+```
+
+"""
+
+
+def readme(values: str) -> str:
+    """The page with a row for each value that has a comment or is none of several: its default and its comment."""
+    rows: list[tuple[str, str, str]] = []
+    notes: list[str] = []
+    path = [""] * 8
+    for line in values.splitlines():
+        text = line.strip()
+        if not text:
+            notes = []
+        elif text.startswith("#"):
+            notes.append(text[2:])
+        else:
+            depth = (len(line) - len(line.lstrip())) // 2
+            name, _, default = text.partition(":")
+            path[depth:] = [name, *[""] * (7 - depth)]
+            if default or notes:
+                default = default and f"`{default.strip()}`"
+                rows.append((f"`{'.'.join(filter(None, path))}`", default, " ".join(notes)))
+            notes = []
+    return _README + table(("value", "default", "what it is"), rows) + "\n"
+
+
+# -- licences ----------------------------------------------------------------------------------------------------------
+
+
+def licences() -> str:
+    """The page with a row for each package of the image, as its metadata says."""
+    rows = [(name, version, licence(name)) for name, (version, _) in locked(IMAGE).items()]
+    head = "# Packages in the image, and their licences\n\nMade by `python -m tests.project.deploy.generate`. Those that only the"
+    return f"{head}\nbuild needs are among them.\n\n{table(('package', 'version', 'licence'), rows)}\n"
 
 
 # -- the chart's guard -----------------------------------------------------------------------------------------------

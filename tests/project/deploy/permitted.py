@@ -43,7 +43,7 @@ Use = tuple[str, str, str]
 """(group, resource with its part, verb)."""
 
 
-SCALER = ("serviceaccount.yaml", "policy.yaml", "rbac.yaml", "admission.yaml", "guard.yaml")
+SCALER = ("scaler.yaml", "policy.yaml", "rbac.yaml", "admission.yaml", "guard.yaml")
 
 
 def objects(*files: str, folder: str = "base") -> list[dict[str, Any]]:

@@ -143,6 +143,11 @@ VARIANTS: dict[str, Values] = {
         "nodeSelector": {"a": "b"},
         "tolerations": [{"operator": "Exists"}],
         "affinity": {"nodeAffinity": {}},
+        "topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}],
+        "commonLabels": {"team": "fabric"},
+        "ui": {"enabled": True},
+        "proxy": {"url": "http://proxy.example:3128"},
+        "caBundle": {"configMap": "company"},
         "podAnnotations": {"a": "b"},
         "podLabels": {"c": "d"},
         "serviceAccount": {"annotations": {"a": "b"}},
@@ -186,12 +191,13 @@ def test_helm_has_nothing_to_say_against_it(name: str) -> None:
     assert all(one["severity"] <= 1 for one in found["messages"]), found["messages"]
 
 
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
 @pytest.mark.parametrize("name", VARIANTS)
-def test_every_manifest_is_what_kubernetes_expects(name: str) -> None:
-    for one in manifests(VARIANTS[name]):
+def test_every_manifest_is_what_kubernetes_expects(name: str, version: str) -> None:
+    for one in (*manifests(VARIANTS[name]), *manifests(VARIANTS[name], tests=True)):
         if one["kind"] in ("ServiceMonitor", "PrometheusRule"):
             continue  # no kind of Kubernetes itself
-        kubernetes_validate.validate(one, "1.36", strict=True)
+        kubernetes_validate.validate(one, version, strict=True)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -341,6 +347,8 @@ def test_postgres_has_several_that_elect_and_no_volume() -> None:
 def test_a_pod_is_restricted(name: str) -> None:
     for one in of_kind(manifests(VARIANTS[name]), "Deployment"):
         _is_restricted(one["spec"]["template"]["spec"])
+    (test,) = of_kind(manifests(VARIANTS[name], tests=True), "Pod")
+    _is_restricted(test["spec"])
 
 
 def _is_restricted(pod: dict[str, Any]) -> None:
@@ -348,10 +356,12 @@ def _is_restricted(pod: dict[str, Any]) -> None:
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
-    (container,) = pod["containers"]
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
-    }  # fmt: skip
+    for container in pod["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+        }  # fmt: skip
+        assert container["resources"]["requests"].keys() == {"cpu", "memory"}  # what a quota asks for
+        assert container["resources"]["limits"]["memory"]
     allowed = {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
     assert all((volume.keys() - {"name"}) <= allowed for volume in pod["volumes"])
     assert {one["name"] for one in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
@@ -366,7 +376,7 @@ def test_dds_serve_knows_every_argument_and_variable(name: str) -> None:
     with serve.make_context("serve", list(args), resilient_parsing=False) as context:
         told = context.params
     assert told["namespace"] == "composable-dra"
-    variables = {one["name"] for one in container.get("env", ())} - {NAME_VARIABLE}
+    variables = {one["name"] for one in container["env"]} - {NAME_VARIABLE, "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE"}
     assert variables <= {str(one.envvar) for one in settings}
 
 
@@ -379,6 +389,10 @@ def test_commands_that_are_run_in_the_pod_are_told_what_dds_serve_is(name: str) 
     published = {
         name: variables.pop(name) for name in list(variables) if name in FABRIC or name == "DDS_PUBLISH_POLICY"
     }
+    outside = {variables.pop(name, "") for name in ("HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE")}
+    assert (outside == {""}) is (name != "everything")
+    log = variables.pop("DDS_LOG", "")
+    assert log == ("" if "log" in VARIANTS[name] else "sqlite:////var/lib/dds/scaler.sqlite3")
     assert variables.keys() == {"DDS_CLUSTER_NAME", "DDS_NAMESPACE", "DDS_POLICY"}
     assert bool(published) == bool(VARIANTS[name].get("publisher", {}).get("inProcess"))
     known = {str(one.envvar) for one in doctor.params if isinstance(one, Setting)}

@@ -28,11 +28,11 @@ def test_everything_that_is_copied_is_there_and_let_in() -> None:
 
 
 def test_both_stages_are_of_one_pinned_python_of_no_particular_registry() -> None:
-    (argument,) = _of("ARG")
-    name, _, tag = argument.partition("=")
-    assert name == "PYTHON"
-    assert re.fullmatch(r"3\.\d+\.\d+-slim-\w+", tag)
-    assert [rest.split()[0] for rest in _of("FROM")] == ["python:${PYTHON}"] * 2
+    argument, source = _of("ARG")
+    name, _, image = argument.partition("=")
+    assert (name, source) == ("PYTHON", 'SOURCE=""')
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", image), "its digest is given by whoever builds"
+    assert [rest.split()[0] for rest in _of("FROM")] == ["${PYTHON}"] * 2
 
 
 def test_it_installs_extras_that_there_are_and_nothing_for_development() -> None:
@@ -47,6 +47,14 @@ def test_it_installs_extras_that_there_are_and_nothing_for_development() -> None
     assert everything == {"autoscaler", "postgres", "serve"}, "what the commands of the Deployments need"
     build = {re.split(r"[<>=!]", name)[0] for name in PROJECT["build-system"]["requires"]}
     assert all(f" {name} " in TEXT for name in build)
+    commands = [one for one in TEXT.replace("\n", " && ").split(" && ") if "pip install" in one]
+    assert ["--require-hashes" in one for one in commands] == [True, False]
+    assert "--no-index" in commands[1], "what is not installed by its hash is not installed"
+
+
+def test_whoever_runs_it_may_enter_its_folders() -> None:
+    """OpenShift runs it as a user that the image does not know, of group 0."""
+    assert "install -d -o 65532 -g 0 -m 0770 /var/lib/dds" in TEXT
 
 
 def test_its_user_and_folder_are_those_of_the_deployment() -> None:

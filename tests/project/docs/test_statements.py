@@ -8,12 +8,13 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from math import ceil
 from pathlib import Path
 
 import pytest
 import yaml
 
-from dds_adapters.kubernetes.lease.state import LeaseSettings
+from dds_adapters.kubernetes.lease.state import JITTER, LeaseSettings
 from dds_adapters.kubernetes.limiter import MOST, WINDOW
 from dds_adapters.runtime.live_settings import LiveSettings
 from dds_adapters.runtime.operation import PATIENCE
@@ -28,6 +29,8 @@ from tests.project.docs.pages import ROOT
 from tests.support.commands import FIRST_ATTACH, dds, fine, log_of, refused
 
 LEASE, SETTINGS = LeaseSettings(), LiveSettings(identity="test")
+TRIES = LEASE.retry_period * (1 + JITTER)
+"""Seconds from one try of a standby to the next, at most."""
 
 
 def said(page: str) -> str:
@@ -37,6 +40,7 @@ def said(page: str) -> str:
 
 NUMBERS: tuple[tuple[str, str, object], ...] = (
     ("docs/operations.md", r"A standby takes over (\d+) s after the leader's last renewal", LEASE.duration),
+    ("docs/deployment.md", r"a standby has the Lease within (\d+) s of the last renewal", ceil(LEASE.duration + TRIES)),
     ("docs/operations.md", r"A leader that cannot renew for (\d+) s stands by again", LEASE.renew_deadline),
     ("docs/operations.md", r"A first start, which finds no Lease, waits (\d+) s too", LEASE.duration),
     ("docs/operations.md", r"after `--checkpoint-events` events \(([\d,]+)\)", SETTINGS.checkpoint_events),

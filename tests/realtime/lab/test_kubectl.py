@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,74 +10,19 @@ from typing import Any
 
 import pytest
 
-from dds_lab.http_frontend import Served
+from tests.support.kubectl import NONE, PROGRAMS, Kubectl
 from tests.support.served import served
 
-VARIABLE = "KUBECTLS"
-"""More kubectls to test with than the one on the path, separated as in PATH."""
-
-
-def installed() -> list[str]:
-    """The kubectls to test with."""
-    on_path = shutil.which("kubectl")
-    more = os.environ.get(VARIABLE, "").split(os.pathsep)
-    return list(dict.fromkeys(each for each in (on_path, *more) if each))
-
-
-class Kubectl:
-    """One program, one kubeconfig, a home of its own."""
-
-    def __init__(self, program: str, served: Served, folder: Path) -> None:
-        self.program = program
-        self.served = served
-        self.folder = folder
-        kept = {key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ}
-        config = served.kubeconfig(folder / "config")
-        self.environment = {**kept, "HOME": str(folder), "KUBECONFIG": config, "TMPDIR": str(folder)}
-        version = json.loads(self("version", "--client", "-o", "json"))["clientVersion"]
-        self.minor = int(re.match(r"\d+", version["minor"])[0])  # type: ignore[index]
-
-    def run(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [self.program, *args],
-            env=self.environment, input=stdin, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-
-    def __call__(self, *args: str, stdin: str | None = None) -> str:
-        """What a command prints that must end well."""
-        done = self.run(*args, stdin=stdin)
-        assert done.returncode == 0, f"kubectl {' '.join(args)}: {done.stderr}{done.stdout}"
-        return done.stdout
-
-    def refused(self, *args: str, stdin: str | None = None) -> str:
-        """What a command says that must not end well."""
-        done = self.run(*args, stdin=stdin)
-        assert done.returncode != 0, f"kubectl {' '.join(args)} went well: {done.stdout}"
-        return done.stderr
-
-    def popen(self, *args: str) -> subprocess.Popen[str]:
-        """A command that goes on."""
-        return subprocess.Popen(
-            [self.program, *args], env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-
-    def json(self, *args: str) -> Any:
-        return json.loads(self(*args, "-o", "json"))
-
-    def make(self, manifest: dict[str, Any]) -> None:
-        self("create", "-f", "-", stdin=json.dumps(manifest))
-
-
-PROGRAMS = installed()
 EXPLAINS_FROM = 27
 """kubectl reads OpenAPI v3 from this minor version on; before, it wants the whole of v2 in protobuf."""
-pytestmark = pytest.mark.skipif(not PROGRAMS, reason=f"no kubectl on the path (and none in {VARIABLE})")
+pytestmark = pytest.mark.skipif(not PROGRAMS, reason=NONE)
 
 
 @pytest.fixture(scope="module", params=PROGRAMS or [""], ids=range(max(1, len(PROGRAMS))))
 def kubectl(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+    folder = Path(tmp_path_factory.mktemp("kubectl"))
     with served(tls=True) as server:
-        yield Kubectl(request.param, server, Path(tmp_path_factory.mktemp("kubectl")))
+        yield Kubectl(request.param, server.kubeconfig(folder / "config"), folder, server)
 
 
 def claim(name: str, **labels: str) -> dict[str, Any]:
@@ -243,6 +184,7 @@ def test_waiting_for_a_condition_and_for_an_end(kubectl: Kubectl) -> None:
     waiting = kubectl.popen("wait", "--for=condition=Ready", "node/waited", "--timeout=20s")
     time.sleep(0.3)
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    assert kubectl.served is not None
     client = kubectl.served.server
 
     def set_ready() -> None:

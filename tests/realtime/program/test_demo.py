@@ -136,6 +136,4 @@ def test_make_runs_it_in_an_environment_of_its_own() -> None:
     assert needs.split()[0] == "$(DEMO_VENV)/.ready"
     assert recipe == "\t@$(DEMO_VENV)/bin/python examples/demo/run.py $(DEMO)"
     environment_of_demo = makefile.partition("\n$(DEMO_VENV)/.ready:")[2].partition("\n\n")[0]
-    assert (
-        "--constraint requirements-dev.lock --no-build-isolation --editable . --editable ./lab" in environment_of_demo
-    )
+    assert "--constraint $(@D)/versions.txt --no-build-isolation --editable . --editable ./lab" in environment_of_demo

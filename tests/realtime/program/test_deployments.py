@@ -7,9 +7,10 @@ import json
 import signal
 import ssl
 import subprocess
+import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -126,8 +127,10 @@ def _lives(
     variables: dict[str, str],
     *,
     followed: set[str],
+    once_ready: Callable[[str, dict[str, str]], None] = lambda health, environment: None,
 ) -> Uses:
-    """A life of the program, from its start until it has watched these resources, and to its end; what it asked for."""
+    """A life of the program, from its start until it has watched these resources, and to its end; what it asked for. Before
+    that `once_ready` is called with where health is to be had and the environment: what it asks for does not count."""
     uses = Uses(account)
     with _lab(folder, uses, account, made) as lab:
         told = {"KUBECONFIG": str(lab.kubeconfig), "DDS_CONTEXT": account, "HOME": str(folder), **variables}
@@ -140,11 +143,14 @@ def _lives(
             assert _status(f"{metrics}/metrics")[0] == 401
             code, text = _status(f"{metrics}/metrics", SCRAPER)
             assert (code, "dds_" in text) == (200, True)
+            lacked, used = list(uses.lacked), set(uses.used)
+            once_ready(health, environment(told))
             assert program.end() == 0
-            assert [line for line in program.lines() if line["level"] == "error"] == []
-    assert uses.lacked == []
-    assert ("coordination.k8s.io", "leases", "create") in uses.used
-    written = {use for use in uses.used if use[2] not in ("get", "list", "watch")}
+            warned = [line for line in program.lines() if line["level"] in ("warning", "error")]
+            assert warned == [], "a line that needs nobody is no warning"
+    assert lacked == []
+    assert ("coordination.k8s.io", "leases", "create") in used
+    written = {use for use in used if use[2] not in ("get", "list", "watch")}
     assert {resource for _, resource, _ in written} <= {
         "leases",
         "tokenreviews",
@@ -167,13 +173,32 @@ def _policy(folder: Path, file: str, of: str) -> None:
 def test_the_deployed_scaler_starts_answers_and_ends(tmp_path: Path) -> None:
     _policy(tmp_path, "policy.yaml", "base")
     container = _container("deployment.yaml", "base")
-    here = {
-        "--log=sqlite:////var/lib/dds/": f"--log=sqlite:///{tmp_path}/",
-        "--policy=/etc/dds/": f"--policy={tmp_path}/",
-    }
+    given = {one["name"]: str(one["value"]) for one in container["env"]}
+    assert given["DDS_LOG"].startswith("sqlite:////var/lib/dds/")
+    given |= {"DDS_LOG": f"sqlite:///{tmp_path}/log.sqlite3"}
     followed = _followed(rbac.RULES) - {"devicetaintrules"}  # not served there
-    arguments = _changed(container["args"], here | PORTS)
-    uses = _lives(tmp_path, ACCOUNT, objects_of(), arguments, {}, followed=followed)
+
+    def helm_test(health: str, environment: dict[str, str]) -> None:
+        """What the pod of `helm test` runs: it is content, and not if nobody is ready or the doctor finds an error."""
+        (pod,) = of_kind(manifests(namespace="composable-dra", tests=True), "Pod")
+        ready, doctor = pod["spec"]["containers"]
+        *script, page = ready["command"]
+        asked = [sys.executable, *script[1:-1], script[-1].replace("range(30)", "range(1)")]
+        for path, code in (("readyz?verbose", 0), ("readyz/nothing", 1)):
+            url = f"{health}/{path}"
+            done = subprocess.run([*asked, url], capture_output=True, text=True, timeout=30, check=False)
+            assert (done.returncode, "404" in done.stdout) == (code, bool(code)), done
+        assert page == "http://dds-test.composable-dra.svc:8081/readyz?verbose"
+        *args, policy = doctor["args"]
+        for names, code in (({}, 0), ({"DDS_NAMESPACE": "elsewhere"}, 1)):
+            command = [str(PROGRAM), *args, policy.replace("/etc/dds", str(tmp_path))]
+            done = subprocess.run(
+                command, env=environment | names, capture_output=True, text=True, timeout=60, check=False
+            )
+            assert done.returncode == code, done
+
+    arguments = _changed(container["args"], {"--policy=/etc/dds/": f"--policy={tmp_path}/", **PORTS})
+    uses = _lives(tmp_path, ACCOUNT, objects_of(), arguments, given, followed=followed, once_ready=helm_test)
     assert "resourceslices" not in {resource for _, resource, verb in uses.used if verb == "create"}
 
 
@@ -227,12 +252,10 @@ def test_both_in_one_deployed_process_start_answer_and_end(tmp_path: Path) -> No
     (tmp_path / "inventory.yaml").write_text(files["inventory.yaml"], encoding="utf-8")
     (deployment,) = of_kind(made, "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    places = {
-        "--log=sqlite:////var/lib/dds/": f"--log=sqlite:///{tmp_path}/",
-        "--policy=/etc/dds/": f"--policy={tmp_path}/",
-    }
+    places = {"--policy=/etc/dds/": f"--policy={tmp_path}/"}
     given = {one["name"]: str(one["value"]) for one in container["env"]}
     here = {"DDS_PUBLISH_POLICY": f"{tmp_path}/policy.yaml", "DDS_INVENTORY": f"{tmp_path}/inventory.yaml"}
+    here |= {"DDS_LOG": f"sqlite:///{tmp_path}/log.sqlite3"}
     assert here.keys() <= given.keys()
     kept = {name: given[name] for name in ("DDS_FABRIC",)}
     followed = _followed((*rbac.RULES, *rbac.PUBLISHER_RULES)) - {"devicetaintrules", "baremetalhosts"}

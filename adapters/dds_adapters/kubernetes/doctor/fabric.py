@@ -28,7 +28,8 @@ from dds_adapters.kubernetes.doctor.findings import (
     unknown,
     warning,
 )
-from dds_core.errors import DdsError
+from dds_adapters.proxies import connect
+from dds_core.errors import DdsError, InputError
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock, by_name
 from dds_core.publisher.rooms import machines_of
 from dds_core.timeline.instants import duration, rfc3339
@@ -302,7 +303,7 @@ def certificate_of(
     """
     where = f"{host}:{port}"
     try:
-        with socket.create_connection((host, port), seconds) as plain:
+        with connect(host, port, seconds) as plain:
             plain.settimeout(seconds)
             with context.wrap_socket(plain, server_hostname=host) as secured:
                 shown = secured.getpeercert() or {}
@@ -311,6 +312,8 @@ def certificate_of(
     except ssl.SSLError:
         fix = "give the port on which https is spoken, TLS 1.2 or newer"
         raise Untrusted("no TLS connection comes about", where=where, fix=fix) from None
+    except InputError as error:
+        raise Untrusted(error.what, where=error.where, fix=error.fix) from None
     except OSError as error:
         words = "does not answer in time" if isinstance(error, TimeoutError) else f"cannot be reached ({_name(error)})"
         raise Untrusted(words, where=where, fix="check name, port, network and network policy") from None

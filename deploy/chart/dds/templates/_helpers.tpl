@@ -1,27 +1,53 @@
 {{/* What everything of a release is called; cluster-wide objects carry the namespace too, so that two releases do not meet. */}}
 {{- define "dds.name" -}}
-{{- .Values.nameOverride | default .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- coalesce .Values.fullnameOverride .Values.nameOverride .Release.Name | trunc 50 | trimSuffix "-" -}}
 {{- end }}
 
 {{- define "dds.clusterName" -}}
 {{- printf "%s-%s" .Release.Namespace (include "dds.name" .) | trunc 60 | trimSuffix "-" -}}
 {{- end }}
 
-{{- define "dds.selector" -}}
-app.kubernetes.io/name: dds
-app.kubernetes.io/instance: {{ .Release.Name }}
+{{/* The three parts, as what all parts have alike calls them (_part.tpl). */}}
+{{- define "dds.scalerName" -}}
+{{- include "dds.name" . -}}
+{{- end }}
+
+{{- define "dds.scalerClusterName" -}}
+{{- include "dds.clusterName" . -}}
 {{- end }}
 
 {{- define "dds.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
-{{ include "dds.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- include "dds.partLabels" (dict "root" . "part" "scaler") -}}
 {{- end }}
 
-{{/* The user that the API server sees. */}}
+{{- define "dds.publisherLabels" -}}
+{{- include "dds.partLabels" (dict "root" . "part" "publisher") -}}
+{{- end }}
+
+{{- define "dds.autoscalerLabels" -}}
+{{- include "dds.partLabels" (dict "root" . "part" "autoscaler") -}}
+{{- end }}
+
+{{/* ServiceAccounts, and the users that the API server sees. */}}
+{{- define "dds.account" -}}
+{{- .Values.serviceAccount.name | default (include "dds.name" .) -}}
+{{- end }}
+
 {{- define "dds.user" -}}
-{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "dds.name" .) -}}
+{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "dds.account" .) -}}
+{{- end }}
+
+{{/* The publisher's is the scaler's where both are one process. */}}
+{{- define "dds.publisherAccount" -}}
+{{- if .Values.publisher.inProcess }}{{ include "dds.account" . }}{{ else }}{{ include "dds.partAccount" (dict "root" . "part" "publisher") }}{{ end -}}
+{{- end }}
+
+{{- define "dds.publisherUser" -}}
+{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "dds.publisherAccount" .) -}}
+{{- end }}
+
+{{- define "dds.autoscalerAccount" -}}
+{{- include "dds.partAccount" (dict "root" . "part" "autoscaler") -}}
 {{- end }}
 
 {{/* -- the publisher -------------------------------------------------------------------------------------------------- */}}
@@ -39,22 +65,6 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- printf "%s-publisher" (include "dds.clusterName" . | trunc 50 | trimSuffix "-") -}}
 {{- end }}
 
-{{/* Its ServiceAccount: the scaler's where both are one process. */}}
-{{- define "dds.publisherAccount" -}}
-{{- if .Values.publisher.inProcess }}{{ include "dds.name" . }}{{ else }}{{ include "dds.publisherName" . }}{{ end -}}
-{{- end }}
-
-{{- define "dds.publisherUser" -}}
-{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "dds.publisherAccount" .) -}}
-{{- end }}
-
-{{- define "dds.publisherLabels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
-{{ include "dds.partSelector" (dict "root" . "part" "publisher") }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- end }}
-
 {{/* -- the autoscaler ------------------------------------------------------------------------------------------------- */}}
 
 {{- define "dds.autoscalerName" -}}
@@ -63,13 +73,6 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- define "dds.autoscalerClusterName" -}}
 {{- printf "%s-autoscaler" (include "dds.clusterName" . | trunc 50 | trimSuffix "-") -}}
-{{- end }}
-
-{{- define "dds.autoscalerLabels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
-{{ include "dds.partSelector" (dict "root" . "part" "autoscaler") }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{/* Whether its servers are Machines of this very cluster. */}}
@@ -139,12 +142,16 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* The port of a URL. */}}
+{{- define "dds.portOf" -}}
+{{- $at := urlParse . -}}
+{{- regexFind "[0-9]+$" (regexFind ":[0-9]+$" $at.host) | default (ternary "443" "80" (eq $at.scheme "https")) -}}
+{{- end }}
+
 {{- define "dds.managerEgress" -}}
-{{- $at := urlParse .endpoint -}}
-{{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $at.host) | default (ternary "443" "80" (eq $at.scheme "https")) -}}
 # The fabric's manager.
 - ports:
-    - {port: {{ int $port }}, protocol: TCP}
+    - {port: {{ include "dds.portOf" .endpoint }}, protocol: TCP}
   {{- with .root.Values.networkPolicy.fabricTo }}
   to:
     {{- toYaml . | nindent 4 }}
@@ -153,26 +160,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* -- what all pods have ---------------------------------------------------------------------------------------------- */}}
 
-{{- define "dds.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-fsGroupChangePolicy: OnRootMismatch
-seccompProfile:
-  type: RuntimeDefault
-{{- end }}
-
-{{- define "dds.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
-{{- end }}
-
 {{- define "dds.image" -}}
-image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
-imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- with .Values.image -}}
+image: "{{ .repository }}{{ with .digest }}@{{ . }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}"
+imagePullPolicy: {{ .pullPolicy }}
+{{- end }}
 {{- end }}
 
 {{- define "dds.strategy" -}}
@@ -195,43 +187,29 @@ strategy:
 {{- if .Values.metrics.secure }}
 - --metrics-secure
 {{- end }}
+{{- else -}}
+- --metrics-bind-address=0
+{{- end }}
 {{- if .Values.metrics.certSecretName }}
 - --metrics-cert-file=/etc/dds-metrics/tls.crt
 - --metrics-key-file=/etc/dds-metrics/tls.key
 {{- end }}
-{{- else -}}
-- --metrics-bind-address=0
-{{- end }}
 {{- end }}
 
-{{- define "dds.portsAndProbes" -}}
-ports:
-  - name: health
-    containerPort: {{ .Values.health.port }}
-  {{- if .Values.metrics.enabled }}
-  - name: metrics
-    containerPort: {{ .Values.metrics.port }}
-  {{- end }}
-# A big log is loaded before the first answer counts.
-startupProbe:
-  httpGet:
-    path: /livez
-    port: health
-  periodSeconds: 2
-  failureThreshold: 150
-livenessProbe:
-  httpGet:
-    path: /livez
-    port: health
-  periodSeconds: 10
-  timeoutSeconds: 5
-  failureThreshold: 6
-readinessProbe:
-  httpGet:
-    path: /readyz
-    port: health
-  periodSeconds: 5
-  timeoutSeconds: 5
+{{/* The way to the API server is direct, the one to a manager over https goes through the proxy. */}}
+{{- define "dds.outsideEnvironment" -}}
+{{- with .Values.proxy -}}
+{{- if .url -}}
+- name: HTTPS_PROXY
+  value: {{ .url | quote }}
+- name: NO_PROXY
+  value: {{ prepend .noProxy "$(KUBERNETES_SERVICE_HOST)" | join "," | quote }}
+{{- end }}
+{{- end }}
+{{- if .Values.caBundle.configMap }}
+- name: SSL_CERT_FILE
+  value: /etc/dds-ca/{{ .Values.caBundle.key }}
+{{- end }}
 {{- end }}
 
 {{/* In the environment and not among the arguments, which everybody who may read pods can see. */}}
@@ -250,9 +228,14 @@ readinessProbe:
 - name: log
   mountPath: /var/lib/dds
 {{- end }}
-{{- if and .Values.metrics.enabled .Values.metrics.certSecretName }}
+{{- if .Values.metrics.certSecretName }}
 - name: metrics-certificate
   mountPath: /etc/dds-metrics
+  readOnly: true
+{{- end }}
+{{- if .Values.caBundle.configMap }}
+- name: ca-bundle
+  mountPath: /etc/dds-ca
   readOnly: true
 {{- end }}
 {{- end }}
@@ -261,11 +244,16 @@ readinessProbe:
 - name: scratch
   emptyDir:
     sizeLimit: 64Mi
-{{- if and .Values.metrics.enabled .Values.metrics.certSecretName }}
+{{- if .Values.metrics.certSecretName }}
 - name: metrics-certificate
   secret:
     secretName: {{ .Values.metrics.certSecretName }}
     defaultMode: 0440
+{{- end }}
+{{- if .Values.caBundle.configMap }}
+- name: ca-bundle
+  configMap:
+    name: {{ .Values.caBundle.configMap }}
 {{- end }}
 {{- end }}
 
@@ -308,6 +296,18 @@ egress:
   {{- if eq .Values.log.kind "postgres" }}
   - ports:
       - {port: {{ .Values.log.postgres.port }}, protocol: TCP}
+    {{- with .Values.networkPolicy.postgresTo }}
+    to:
+      {{- toYaml . | nindent 8 }}
+    {{- end }}
+  {{- end }}
+  {{- with .Values.proxy.url }}
+  - ports:
+      - {port: {{ include "dds.portOf" . }}, protocol: TCP}
+    {{- with $.Values.networkPolicy.proxyTo }}
+    to:
+      {{- toYaml . | nindent 8 }}
+    {{- end }}
   {{- end }}
 {{- end }}
 

@@ -1,35 +1,52 @@
-{{/* What publisher and autoscaler have alike when they run in a Deployment of their own. Each is given `root`, the chart's, and `part`,
-the name of the component, which is that of its values and of its helpers, too. */}}
+{{/* What scaler, publisher and autoscaler have alike. Each is given `root`, the chart's, and `part`, the name of the component, which is
+that of its helpers, too, and of its values, but for the scaler's, which are the chart's own. */}}
 
 {{- define "dds.partName" -}}
 {{- include (printf "dds.%sName" .part) .root -}}
 {{- end }}
 
+{{- define "dds.partAccount" -}}
+{{- if eq .part "scaler" }}{{ include "dds.account" .root }}{{ else -}}
+{{- (get .root.Values .part).serviceAccount.name | default (include "dds.partName" .) -}}
+{{- end }}
+{{- end }}
+
 {{- define "dds.partLabels" -}}
-{{- include (printf "dds.%sLabels" .part) .root -}}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{ include "dds.partSelector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "dds.partSelector" -}}
-app.kubernetes.io/name: dds-{{ .part }}
+app.kubernetes.io/name: dds{{ if ne .part "scaler" }}-{{ .part }}{{ end }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- end }}
 
 {{/* ServiceAccount, volume of the log, disruption budget. */}}
 {{- define "dds.partAround" -}}
-{{- $values := get .root.Values .part }}
+{{- $scaler := eq .part "scaler" }}
+{{- $values := ternary .root.Values (get .root.Values .part) $scaler }}
+{{- $account := $values.serviceAccount }}
+{{- if $account.create }}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  name: {{ include "dds.partName" . }}
+  name: {{ include "dds.partAccount" . }}
   namespace: {{ .root.Release.Namespace }}
   labels:
     {{- include "dds.partLabels" . | nindent 4 }}
-  {{- with .root.Values.serviceAccount.annotations }}
+  {{- with merge (dict) $account.annotations .root.Values.serviceAccount.annotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
+# The pod asks for the token itself; nothing else in the namespace gets one by default.
 automountServiceAccountToken: false
-{{- if and (eq .root.Values.log.kind "sqlite") (not $values.existingClaim) }}
+{{- end }}
+{{- if and (eq .root.Values.log.kind "sqlite") (not (ternary .root.Values.log.sqlite $values $scaler).existingClaim) }}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -48,7 +65,7 @@ spec:
   {{- end }}
   resources:
     requests:
-      storage: {{ $values.logSize }}
+      storage: {{ ternary .root.Values.log.sqlite.size $values.logSize $scaler }}
 {{- end }}
 {{- if and .root.Values.podDisruptionBudget.enabled (gt (int $values.replicas) 1) }}
 ---
@@ -68,10 +85,14 @@ spec:
 {{- end }}
 {{- end }}
 
-{{/* The Deployment. Besides: `command` of dds, and its own `arguments`, `environment`, `mounts` and `volumes` as texts. */}}
+{{/* The Deployment. Besides: `command` of dds, and its own `arguments`, `leases`, `ports`, `environment`, `mounts` and `volumes` as texts. */}}
 {{- define "dds.partDeployment" -}}
-{{- $values := get .root.Values .part }}
+{{- $scaler := eq .part "scaler" }}
+{{- $values := ternary .root.Values (get .root.Values .part) $scaler }}
 {{- $sqlite := eq .root.Values.log.kind "sqlite" }}
+{{- if and $sqlite (gt (int $values.replicas) 1) }}
+{{- fail (printf "%sreplicas: %v needs log.kind postgres: a SQLite file has one writer" (ternary "" (print .part ".") $scaler) $values.replicas) }}
+{{- end }}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -90,7 +111,7 @@ spec:
     metadata:
       labels:
         {{- include "dds.partSelector" . | nindent 8 }}
-        {{- with .root.Values.podLabels }}
+        {{- with merge (dict) .root.Values.podLabels .root.Values.commonLabels }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
       annotations:
@@ -99,23 +120,23 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
     spec:
-      serviceAccountName: {{ include "dds.partName" . }}
+      serviceAccountName: {{ include "dds.partAccount" . }}
       automountServiceAccountToken: true
       enableServiceLinks: false
+      # A stop drains what is on its way to the API server and gives the Lease back; that takes up to 30 s.
       terminationGracePeriodSeconds: 40
       securityContext:
-        {{- include "dds.podSecurity" .root | nindent 8 }}
+        {{- toYaml .root.Values.podSecurityContext | nindent 8 }}
       {{- with include "dds.placement" .root }}
       {{- . | nindent 6 }}
       {{- end }}
-      {{- if gt (int $values.replicas) 1 }}
+      {{- if or .root.Values.topologySpreadConstraints (gt (int $values.replicas) 1) }}
       topologySpreadConstraints:
-        - maxSkew: 1
-          topologyKey: kubernetes.io/hostname
-          whenUnsatisfiable: ScheduleAnyway
-          labelSelector:
-            matchLabels:
-              {{- include "dds.partSelector" . | nindent 14 }}
+        {{- $own := dict "matchLabels" (include "dds.partSelector" . | fromYaml) }}
+        {{- $spread := dict "maxSkew" 1 "topologyKey" "kubernetes.io/hostname" "whenUnsatisfiable" "ScheduleAnyway" }}
+        {{- range .root.Values.topologySpreadConstraints | default (list $spread) }}
+        - {{- toYaml (set (deepCopy .) "labelSelector" (.labelSelector | default $own)) | nindent 10 }}
+        {{- end }}
       {{- end }}
       containers:
         - name: dds
@@ -135,7 +156,8 @@ spec:
             {{- if .root.Values.leaderElection.enabled }}
             - --leader-elect
             - --lease-namespace={{ .root.Release.Namespace }}
-            - --lease-name={{ $values.leaseName }}
+            - --lease-name={{ (ternary .root.Values.leaderElection $values $scaler).leaseName }}
+            {{- with .leases }}{{ . | nindent 12 }}{{ end }}
             {{- end }}
             - --health-probe-bind-address=:{{ .root.Values.health.port }}
             {{- include "dds.metricsArguments" .root | nindent 12 }}
@@ -146,8 +168,10 @@ spec:
             {{- end }}
           env:
             # For `dds doctor` and every other command that is run in this pod, what else the arguments say.
+            {{- if not $scaler }}
             - name: DDS_COMPONENT
               value: {{ .part }}
+            {{- end }}
             - name: DDS_CLUSTER_NAME
               value: {{ .root.Values.clusterName | quote }}
             - name: DDS_LOG_NAME
@@ -161,12 +185,25 @@ spec:
             {{- include "dds.databaseEnvironment" .root | nindent 12 }}
             {{- end }}
             {{- .environment | nindent 12 }}
+            {{- with include "dds.outsideEnvironment" .root | trim }}{{ . | nindent 12 }}{{ end }}
             {{- with $values.extraEnv }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
-          {{- include "dds.portsAndProbes" .root | nindent 10 }}
+          ports:
+            - name: health
+              containerPort: {{ .root.Values.health.port }}
+            {{- if .root.Values.metrics.enabled }}
+            - name: metrics
+              containerPort: {{ .root.Values.metrics.port }}
+            {{- end }}
+            {{- with .ports }}{{ . | nindent 12 }}{{ end }}
+          {{- range $name, $path := dict "startup" "livez" "liveness" "livez" "readiness" "readyz" }}
+          {{ $name }}Probe:
+            httpGet: {path: /{{ $path }}, port: health}
+            {{- toYaml (get $.root.Values.probes $name) | nindent 12 }}
+          {{- end }}
           securityContext:
-            {{- include "dds.containerSecurity" .root | nindent 12 }}
+            {{- toYaml .root.Values.securityContext | nindent 12 }}
           resources:
             {{- toYaml $values.resources | nindent 12 }}
           volumeMounts:
@@ -184,7 +221,7 @@ spec:
         {{- if $sqlite }}
         - name: log
           persistentVolumeClaim:
-            claimName: {{ $values.existingClaim | default (printf "%s-log" (include "dds.partName" .)) }}
+            claimName: {{ (ternary .root.Values.log.sqlite $values $scaler).existingClaim | default (printf "%s-log" (include "dds.partName" .)) }}
         {{- end }}
 {{- end }}
 
@@ -199,6 +236,7 @@ metadata:
     {{- include "dds.partLabels" . | nindent 4 }}
 spec:
   clusterIP: None
+  # A standby and a scaler whose log is away are watched as well.
   publishNotReadyAddresses: true
   selector:
     {{- include "dds.partSelector" . | nindent 4 }}
@@ -258,14 +296,16 @@ metadata:
 spec:
   priorityLevelConfiguration:
     name: {{ include "dds.clusterName" .root }}
+  # After the built-in ones for the control plane (up to 900), before `service-accounts` (9000).
   matchingPrecedence: 1000
+  # Claims of one namespace do not wait for those of another, and the Lease for none of them.
   distinguisherMethod:
     type: ByNamespace
   rules:
     - subjects:
         - kind: ServiceAccount
           serviceAccount:
-            name: {{ include "dds.partName" . }}
+            name: {{ include "dds.partAccount" . }}
             namespace: {{ .root.Release.Namespace }}
       resourceRules:
         - verbs: ["*"]
@@ -276,4 +316,17 @@ spec:
       nonResourceRules:
         - verbs: ["*"]
           nonResourceURLs: ["*"]
+{{- end }}
+
+{{/* A ClusterRole for those who may GET /`path`. */}}
+{{- define "dds.reader" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ include "dds.clusterName" .root }}-{{ .path }}-reader
+  labels:
+    {{- include "dds.labels" .root | nindent 4 }}
+rules:
+  - nonResourceURLs: [/{{ .path }}]
+    verbs: [get]
 {{- end }}

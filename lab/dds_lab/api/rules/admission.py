@@ -9,7 +9,6 @@ from dds_lab.api import names
 from dds_lab.api.expressions import ExpressionError, Scope, compiled
 from dds_lab.api.kinds import Object
 from dds_lab.api.rules import causes, parts
-from dds_lab.api.selectors import OPERATORS as SELECTOR_OPERATORS
 from dds_lab.api.status import Cause
 from dds_lab.api.strategies import BuiltIn
 from dds_lab.api.verdicts import REASONS, scope_of
@@ -115,18 +114,10 @@ class PolicyBindings(_Admission):
 def _check_match(match: Object, at: str) -> Iterator[Cause]:
     yield from parts.choice(match.get("matchPolicy"), f"{at}.matchPolicy", MATCHING)
     for key in ("namespaceSelector", "objectSelector"):
-        yield from _check_selector(match.get(key) or {}, f"{at}.{key}")
+        yield from parts.label_selector(match.get(key) or {}, f"{at}.{key}")
     for key in ("resourceRules", "excludeResourceRules"):
         for number, rule in enumerate(match.get(key) or ()):
             yield from _check_rule(rule, f"{at}.{key}[{number}]")
-
-
-def _check_selector(selector: Object, at: str) -> Iterator[Cause]:
-    for number, each in enumerate(selector.get("matchExpressions") or ()):
-        where = f"{at}.matchExpressions[{number}]"
-        yield from parts.name(each.get("key") or "", f"{where}.key", names.qualified_name)
-        if each.get("operator") not in SELECTOR_OPERATORS:
-            yield causes.invalid(f"{where}.operator", each.get("operator") or "", "not a valid selector operator")
 
 
 def _check_rule(rule: Object, at: str) -> Iterator[Cause]:
@@ -197,7 +188,7 @@ def _check_reference(reference: Object, at: str) -> Iterator[Cause]:
     if name:
         yield from causes.invalids(f"{at}.name", name, names.path_segment(name))
     if selector is not None:
-        yield from _check_selector(selector, f"{at}.selector")
+        yield from parts.label_selector(selector, f"{at}.selector")
     if name and selector is not None:
         yield from (causes.forbidden(f"{at}.{key}", EXCLUSIVE) for key in ("name", "selector"))
     if not name and selector is None:

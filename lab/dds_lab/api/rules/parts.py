@@ -14,7 +14,8 @@ from dds_lab.api.status import Cause
 REASON_LENGTH = 1024
 MESSAGE_LENGTH = 32 * 1024
 RAW_LENGTH = 10 * 1024
-SELECTOR_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+SELECTOR_OPERATORS = (*LABEL_OPERATORS, "Gt", "Lt")
 STATUSES = ("False", "True", "Unknown")
 OWN_DOMAIN = "kubernetes.io/"
 WHOLE = frozenset({"pods"})
@@ -132,17 +133,25 @@ def node_selector(given: Object, at: str, single: bool = False) -> Iterator[Caus
             yield from _field_requirement(expression, f"{where}[{index}].matchFields[{number}]")
 
 
-def _requirement(given: Object, at: str) -> Iterator[Cause]:
+def label_selector(given: Object, at: str) -> Iterator[Cause]:
+    for key, value in (given.get("matchLabels") or {}).items():
+        yield from causes.invalids(f"{at}.matchLabels", key, names.qualified_name(key))
+        yield from causes.invalids(f"{at}.matchLabels", value, names.label_value(value))
+    for number, each in enumerate(given.get("matchExpressions") or ()):
+        yield from _requirement(each, f"{at}.matchExpressions[{number}]", LABEL_OPERATORS)
+
+
+def _requirement(given: Object, at: str, known: Sequence[str] = SELECTOR_OPERATORS) -> Iterator[Cause]:
     operator, values = given.get("operator") or "", given.get("values") or []
-    if operator in ("In", "NotIn") and not values:
+    if operator not in known:
+        yield causes.invalid(f"{at}.operator", operator, "not a valid selector operator")
+    elif operator in ("In", "NotIn") and not values:
         yield causes.required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'")
     elif operator in ("Exists", "DoesNotExist") and values:
         why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
         yield causes.forbidden(f"{at}.values", why)
     elif operator in ("Gt", "Lt") and len(values) != 1:
         yield causes.required(f"{at}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
-    elif operator not in SELECTOR_OPERATORS:
-        yield causes.invalid(f"{at}.operator", operator, "not a valid selector operator")
     key = given.get("key") or ""
     yield from causes.invalids(f"{at}.key", key, names.qualified_name(key))
     for index, value in enumerate(values):

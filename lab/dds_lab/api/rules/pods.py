@@ -172,7 +172,7 @@ class Pods(BuiltIn):
         return {**obj, "spec": admitted(obj.get("spec") or {})}
 
     def check(self, obj: Object) -> Iterable[Cause]:
-        return _check_spec(obj.get("spec") or {})
+        return check_spec(obj.get("spec") or {})
 
     def check_change(self, new: Object, old: Object, subresource: str) -> Iterable[Cause]:
         if subresource == "status":
@@ -180,13 +180,14 @@ class Pods(BuiltIn):
         spec, before = new.get("spec") or {}, old.get("spec") or {}
         if spec is before or spec == before:
             return []
-        return [*_check_spec(spec), *_check_spec_change(spec, before)]
+        return [*check_spec(spec), *_check_spec_change(spec, before)]
 
 
 # -- the spec
 
 
-def _check_spec(spec: Object) -> Iterator[Cause]:
+def check_spec(spec: Object) -> Iterator[Cause]:
+    """Causes against the spec of a pod, with paths from the pod on."""
     claims = frozenset(claim.get("name") or "" for claim in spec.get("resourceClaims") or ())
     volumes = frozenset(volume.get("name") or "" for volume in spec.get("volumes") or ())
     yield from parts.each(spec.get("volumes"), "spec.volumes", len(volumes) or 1 << 20, _named, "name")
