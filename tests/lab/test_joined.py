@@ -9,6 +9,7 @@ from pathlib import Path
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_lab.client import ApiError, Client
 from dds_lab.joined.checks import Options, adapted
+from dds_lab.joined.leaving import others_in
 from dds_lab.joined.remote import RemoteServer
 from dds_lab.lab import Lab
 from dds_lab.scenario import parse
@@ -46,6 +47,18 @@ def test_a_mirror_has_what_was_written_before_the_watch_tells_and_hears_it_once(
             time.step()
             assert heard == written
             remote.close()
+
+
+def test_what_each_namespace_is_given_keeps_none_and_what_somebody_made_does() -> None:
+    """OpenShift and service meshes put the certificate of their authority into every namespace."""
+    with Lab.virtual(parse("cluster: {nodes: []}", "test")) as lab:
+        client = lab.client("test")
+        client.create("namespaces", {"metadata": {"name": "monitoring"}})
+        for namespace in ("default", "monitoring"):
+            client.create(MAPS, {"metadata": {"name": "ca"}, "data": {"ca.crt": "one"}}, namespace)
+        assert others_in(client, "monitoring") == ""
+        client.patch(MAPS, "ca", {"data": {"ca.crt": "another"}}, "monitoring")
+        assert others_in(client, "monitoring") == "configmaps ca"
 
 
 def test_a_step_is_tried_again_while_the_server_is_away() -> None:

@@ -167,6 +167,10 @@ class ControlPlane:
         process.kill()
         process.wait()
 
+    def program(self, name: str) -> str | None:
+        """The path of a binary that not everybody has."""
+        return shutil.which(name, path=self._binaries)
+
     def said(self, part: str) -> str:
         """The end of a part's log."""
         return (self.folder / f"{part}.log").read_text(errors="replace")[-2000:]

@@ -33,7 +33,8 @@ LOCK_SECONDS = 10.0
 STILL_SECONDS = 3.0
 """PostgreSQL ends a session that is idle in a transaction for so long. Otherwise a leader that is frozen between two statements
 would keep the lock on the head row, and no other process could take over. Shorter than the default lease, so a takeover does not
-wait for it; who was merely slow writes again. SQLite has no such limit: let only one process write its file."""
+wait for it; who was merely slow writes again. PostgreSQL has no such limit inside a statement, so who takes the next epoch ends a
+session that has waited for its client for so long (`SqlLog.take_epoch`). SQLite has none: let only one process write its file."""
 PATIENT_SECONDS = 600.0
 """The same limit for the import of a whole log and for an upgrade of the schema: no standby waits for their locks."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from sqlalchemy import ColumnElement, Connection, Engine, delete, func, select, text, update
 
@@ -17,7 +18,7 @@ from dds_adapters.sql.connection import STILL_SECONDS, reading, where_of, writin
 from dds_adapters.sql.failures import translated_errors
 from dds_adapters.sql.statements import Row, head_of, quoted, statements_for, store_head
 from dds_adapters.sql.tables import archived_streams, events
-from dds_core.errors import BrokenChain, LogUnreachable
+from dds_core.errors import BrokenChain, DatabaseError, LogUnreachable
 from dds_core.log.chain import (
     SaltSource,
     anchor_of,
@@ -169,6 +170,9 @@ class SqlLog:
         return head.archived + 1, head.position
 
     def take_epoch(self, recorded_at: int, above: int = 0) -> int:
+        # What a frozen writer has under way would be refused from now on. A user who may end no session waits for its lock.
+        with suppress(DatabaseError), reading(self._engine) as connection:
+            self._statements.free_head(connection, self._name, STILL_SECONDS)
         with writing(self._engine) as connection:
             head = with_epoch(self._locked_head(connection), recorded_at, above)
             store_head(connection, head)

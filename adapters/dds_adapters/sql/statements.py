@@ -43,6 +43,9 @@ class Statements(Protocol):
     def settle(self, engine: Engine) -> None:
         """Remove erased data from the disk as far as the database can."""
 
+    def free_head(self, connection: Connection, log: str, still_seconds: float) -> None:
+        """End the session that holds the log's head row, if it has waited for its client for so long."""
+
 
 def statements_for(engine: Engine) -> Statements:
     return _SqliteStatements() if engine.dialect.name == "sqlite" else _PostgresStatements()
@@ -92,6 +95,9 @@ class _SqliteStatements:
         with engine.connect() as connection:
             connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
 
+    def free_head(self, connection: Connection, log: str, still_seconds: float) -> None:
+        """The lock of a file goes with the process."""
+
 
 _POSTGRES_TYPES = {
     sa_types.Text: "text",
@@ -134,6 +140,17 @@ class _PostgresStatements:
         """The old versions of erased rows stay on the disk until they are vacuumed."""
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql(f"VACUUM {events.name}")
+
+    # A row's xmax is the transaction that locks it. Of other users' sessions no transaction is shown, and none may be ended.
+    _free = (
+        f"SELECT pg_terminate_backend(pid) FROM {heads.name} h JOIN pg_stat_activity a ON a.backend_xid = h.xmax "
+        "WHERE h.log = %s AND a.usename = current_user AND a.wait_event_type = 'Client' "
+        "AND clock_timestamp() - a.state_change > make_interval(secs => %s)"
+    )
+
+    def free_head(self, connection: Connection, log: str, still_seconds: float) -> None:
+        """PostgreSQL's own limits do not end a session whose client is frozen inside a COPY, or in the middle of a message."""
+        connection.exec_driver_sql(self._free, (log, still_seconds))
 
 
 # -- the head row of a log ----------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ POD_GRACE_SECONDS = 30
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 NAMESPACES = "namespaces"
+PODS = "pods"
 IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
 """Namespaces that cannot be deleted."""
 DEFINITIONS = f"customresourcedefinitions.{EXTENSIONS}"
@@ -26,7 +27,7 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """Finalizer of definitions, for the removal of their objects, which is done here."""
 FINALIZER_OF = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 
-SHOWS_DELETED = frozenset({"pods", "serviceaccounts"})
+SHOWS_DELETED = frozenset({PODS, "serviceaccounts"})
 """Kinds whose deletion is answered with the object instead of a Status, like those of resource.k8s.io."""
 
 
@@ -73,6 +74,8 @@ class Deleter:
         if not finalizers and grace == 0:
             if call.deleting.dry_run:
                 return _answer(resource, strategy.from_storage(obj))
+            if resource.key == PODS and (marked := self._marked(obj, 0, finalizers)) is not obj:
+                self._store.put(resource.key, call.path, marked)  # whoever watches sees it marked, then gone
             gone = self._store.remove(resource.key, call.path)
             return _answer(resource, strategy.from_storage(gone.object))
         marked = self._marked(obj, grace, finalizers)
@@ -170,7 +173,7 @@ def _check_preconditions(call: Call, meta: Object) -> None:
 
 def _grace(call: Call, obj: Object) -> int:
     """Seconds. Only pods have any, while they are on a node and have not ended: as the caller or the spec says, else 30."""
-    if call.resource.key != "pods":
+    if call.resource.key != PODS:
         return 0
     spec: dict[str, Any] = obj.get("spec") or {}
     if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):

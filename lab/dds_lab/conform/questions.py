@@ -31,7 +31,7 @@ class Question:
 
 def questions(namespace: str = RECORDED_NAMESPACE) -> list[Question]:
     """All questions for a running server, in order; each may depend on earlier ones."""
-    return list(_read("answers.jsonl.gz", namespace))
+    return [*_read("answers.jsonl.gz", namespace), *_read("answers-pods.jsonl.gz", namespace)]
 
 
 def questions_after_restart(namespace: str = RECORDED_NAMESPACE) -> list[Question]:

@@ -99,7 +99,7 @@ def _remove(client: Client, kind: str, obj: Object) -> str:
         if kind == "nodes" and not is_made(obj):
             _give_back(client, obj)
             return ""
-        if kind == "namespaces" and (others := _others(client, name)):
+        if kind == "namespaces" and (others := others_in(client, name)):
             return f"it stays, since it has {others}, which the lab did not make"
         if not metadata.get("deletionTimestamp"):
             grace = 0 if kind == "pods" else None
@@ -122,12 +122,15 @@ def _give_back(client: Client, node: Object) -> None:
     client.patch("nodes", metadata["name"], {"metadata": {"labels": labels, "annotations": {LENT: None}}})
 
 
-def _others(client: Client, namespace: str) -> str:
-    """An object in the namespace that is not the lab's, "" for none."""
+def others_in(client: Client, namespace: str) -> str:
+    """An object in the namespace that is not the lab's, "" for none. What each namespace is given does not count, such as the
+    certificates of an authority: the namespace `default` has the same."""
+    given = [(one["metadata"]["name"], one.get("data")) for one in client.list("configmaps", "default")]
     for kind in _INSIDE:
         for obj in client.list(kind, namespace):
-            if not is_marked(obj) and obj["metadata"]["name"] != "kube-root-ca.crt":
-                return f"{kind.partition('.')[0]} {obj['metadata']['name']}"
+            name = obj["metadata"]["name"]
+            if not is_marked(obj) and name != "kube-root-ca.crt" and (name, obj.get("data")) not in given:
+                return f"{kind.partition('.')[0]} {name}"
     return ""
 
 

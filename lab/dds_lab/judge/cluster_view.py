@@ -107,6 +107,7 @@ class ClusterView:
         self._model_at: dict[Key, str] = {}
         self._serial_at: dict[Key, str] = {}
         self._model_of_pool: dict[tuple[str, str], str] = {}
+        self._ahead: dict[str, Object] = {}  # by uid: claims allocated to devices of slices that were not seen yet
         self._faces: dict[str, list[tuple[str, bool, Key]]] = {}  # slice → serial, is whole, key
         self._parted: dict[str, int] = {}  # serial → since when it is listed as partitions
         self._unlisted: dict[str, int] = {}  # serial → when it was listed last
@@ -425,6 +426,9 @@ class ClusterView:
                     self._parted.pop(self._serial_at[key], None)
                 else:
                     self._parted.setdefault(self._serial_at[key], self.now)
+        for uid, claim in list(self._ahead.items()):  # in a real cluster each resource has a watch of its own
+            self.claims[uid] = replace(self.claims[uid], allocated="")
+            self._claim(None, claim)
 
     def _node(self, old: Object | None, new: Object | None) -> None:
         there = new or old or {}
@@ -465,6 +469,7 @@ class ClusterView:
     def _claim(self, old: Object | None, new: Object | None) -> None:
         uid = (new or old or {})["metadata"]["uid"]
         before = self.claims.get(uid)
+        self._ahead.pop(uid, None)
         if self._by_fields and new is not None and allocation_of(new):
             self.chooser[uid] = _writer_of_allocation(new)
         after = self._read(new, before) if new is not None else None
@@ -473,8 +478,16 @@ class ClusterView:
             self.chooser.pop(uid, None)
         else:
             self.claims[uid] = after
+            if new is not None and any(self._is_ahead(one) for one in results(new)):
+                self._ahead[uid] = new
         for call in self.on_claim:
             call(before, after)
+
+    def _is_ahead(self, result: Object) -> bool:
+        return result["driver"] in self._drivers and self._model_of(key_of(result)) is None
+
+    def _model_of(self, key: Key) -> str | None:
+        return self._model_at.get(key) or self._model_of_pool.get(key[:2])
 
     def _read(self, claim: Object, before: Held | None) -> Held:
         meta, status = claim["metadata"], claim.get("status") or {}
@@ -506,7 +519,7 @@ class ClusterView:
                 continue  # who looks uses nothing, and nothing is to come
             if not one.get("shareID"):
                 whole.add(key)
-            model = self._model_at.get(key) or self._model_of_pool.get(key[:2])
+            model = self._model_of(key)
             if one["driver"] not in self._drivers or model is None or (reserved and "pods" not in reserved):
                 continue
             serial = self._serial_at.get(key, "")

@@ -14,6 +14,7 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     StringConstraints,
     WrapSerializer,
+    model_validator,
 )
 
 from dds_lab.scenario.values import Delay, DnsName, Duration, Number, Offset, Period, Text, Written, between, fixed
@@ -83,6 +84,9 @@ class Fabrics(Written):
     timeout: Period = Field(default=180.0, description="The operator's wait for an answer.")
 
 
+_FORMER = {"workers", "watch_slices", "plugin_rest", "stale_writes"}
+
+
 class OperatorPart(Written):
     """The composable-resource operator."""
 
@@ -102,6 +106,15 @@ class OperatorPart(Written):
     orphan: Duration = Field(default=600.0, description="Detach an unknown device after this.")
     webhook: bool = Field(default=True, description="Run its validating webhook.")
     deletes_with_node: bool = Field(default=True, description="Delete requests and resources with their node.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _former(cls, written: Any) -> Any:
+        """Earlier scenarios describe each `kind` by these fields: what they say is read, and they are gone."""
+        if not isinstance(written, dict) or not _FORMER & written.keys():
+            return written
+        ideal = written.get("watch_slices") is True or written.get("workers", 1) != 1
+        return {"kind": "ideal" if ideal else "real"} | {key: one for key, one in written.items() if key not in _FORMER}
 
     @property
     def ideal(self) -> bool:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,15 +19,16 @@ from sqlalchemy import event
 
 from dds_adapters import sql
 from dds_adapters.sql import connection
+from dds_adapters.sql import log as sql_log
 from dds_core.errors import Fenced, LogLocked, LogUnreachable
-from dds_core.log import EventLog, verify_chain
-from tests.support.logs import CLUSTER, NAME, NOON, SqlPlace, groups, opened, told_group
+from dds_core.log import EventLog, Group, verify_chain
+from tests.support.logs import CLUSTER, NAME, NOON, SqlPlace, fact, groups, opened, told_group
 from tests.support.postgres import Postgres
 
 
 class LossyProxy:
-    """Passes bytes between clients and the server's unix socket; `lose` makes it cut connections at their next
-    COMMIT."""
+    """Passes bytes between clients and the server's unix socket. `lose` makes it cut connections at their next COMMIT.
+    `freeze` makes a client stand still for the server, until `thawed` is set."""
 
     def __init__(self, server: Path) -> None:
         self._server = server
@@ -37,6 +38,8 @@ class LossyProxy:
         self._listening.listen()
         self._to_lose = 0
         self._arrives = True
+        self._freezes: tuple[bytes, bool] | None = None
+        self.frozen, self.thawed = threading.Event(), threading.Event()
         self.lost = 0
         self._thread = threading.Thread(target=self._accept, daemon=True)
 
@@ -47,6 +50,10 @@ class LossyProxy:
     def lose(self, times: int, arrives: bool) -> None:
         """Cut the connection at the next COMMITs, after (`arrives`) or before the server gets them."""
         self._to_lose, self._arrives, self.lost = times, arrives, 0
+
+    def freeze(self, at: bytes, deaf: bool) -> None:
+        """Once a client has sent these bytes, it takes no answer, and unless it is only `deaf`, sends no more."""
+        self._freezes = (at, deaf)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -73,7 +80,7 @@ class LossyProxy:
             thread.join(10)
 
     def _pass_on(self, client: socket.socket) -> None:
-        with client, socket.socket(socket.AF_UNIX) as server:
+        with suppress(BrokenPipeError, ConnectionResetError), client, socket.socket(socket.AF_UNIX) as server:
             server.connect(str(self._server))
             while True:
                 ready, _, _ = select.select([client, server], [], [])
@@ -89,6 +96,12 @@ class LossyProxy:
                         server.recv(65536)  # the server has answered, so the commit is done; the client never learns
                     if loses or not sent:
                         return
+                    if source is client and self._freezes and self._freezes[0] in sent:
+                        deaf, self._freezes = self._freezes[1], None
+                        self.frozen.set()
+                        while not self.thawed.wait(0.05):
+                            while deaf and select.select([client], [], [], 0.05)[0]:
+                                server.sendall(client.recv(65536))
 
 
 WRITERS, APPENDS = 8, 2000
@@ -214,22 +227,47 @@ def test_a_writer_that_slept_through_a_change_of_epoch_is_refused(place: SqlPlac
         assert list(new_log.read()) == before
 
 
+@pytest.mark.parametrize(
+    ("at", "deaf", "seen"),
+    [
+        (b"FOR UPDATE", False, "idle in transaction, ClientRead"),
+        (b"unnest", False, "active, ClientRead"),  # in the middle of a message
+        (b"unnest", True, "active, ClientWrite"),
+        (b"COPY", False, "active, ClientRead"),
+    ],
+    ids=["between statements", "asking", "answered", "in its COPY"],
+)
 def test_who_stands_still_in_a_transaction_does_not_keep_others_out(
-    server_place: SqlPlace, monkeypatch: pytest.MonkeyPatch
+    postgres: Postgres, server_place: SqlPlace, monkeypatch: pytest.MonkeyPatch, at: bytes, deaf: bool, seen: str
 ) -> None:
-    """A frozen leader holds the head row; the server ends its session, and another takes the next epoch."""
+    """A frozen leader holds the head row, at any place of its write, also at its second try, for which it has more time. Its
+    session is ended, and another takes the next epoch."""
     log, epoch = opened(server_place)
-    monkeypatch.setattr(connection, "STILL_SECONDS", 0.5)
-    with database(server_place) as frozen, database(server_place) as other, ThreadPoolExecutor(1) as pool:
+    for module in (connection, sql_log):
+        monkeypatch.setattr(module, "STILL_SECONDS", 0.5)
+    many = Group(0, tuple(fact(f"claim-{number}-{'x' * 100}") for number in range(10_000)))  # more than sockets hold
+    with (
+        LossyProxy(postgres.socket) as proxy,
+        sql.Database(proxy.through(server_place.url)) as frozen,
+        database(server_place, 2.0) as other,
+        psycopg.connect(server_place.url.replace("+psycopg", ""), autocommit=True) as server,
+        ThreadPoolExecutor(1) as pool,
+    ):
         frozen_log, other_log = frozen.log(NAME), other.log(NAME)
-        with commit_held_open(frozen) as (reached, released):
-            first = pool.submit(frozen_log.append, [told_group(0)], epoch=epoch, recorded_at=NOON)
-            assert reached.wait(20)
+        proxy.freeze(at, deaf)
+        first = pool.submit(frozen_log.append, [many], epoch=epoch, recorded_at=NOON)
+        try:
+            assert proxy.frozen.wait(20)
+            time.sleep(0.3)
+            query = "SELECT state, wait_event FROM pg_stat_activity WHERE backend_xid IS NOT NULL"
+            assert [", ".join(row) for row in server.execute(query).fetchall()] == [seen]
+            time.sleep(0.5)
             newer = other_log.take_epoch(NOON)
             other_log.append([told_group(1)], epoch=newer, recorded_at=NOON)
-            released.set()
-            with pytest.raises(Fenced):
-                first.result(20)
+        finally:
+            proxy.thawed.set()
+        with pytest.raises(Fenced):
+            first.result(20)
     assert {e.group for e in log.read(after=1)} == {1}
 
 

@@ -131,7 +131,7 @@ def test_an_exception_that_shows_no_longer_is_told() -> None:
 
 def test_questions_can_move_to_another_namespace() -> None:
     moved = questions("elsewhere")
-    assert len(moved) == 116
+    assert len(moved) == 124
     assert not any("namespaces/conf" in each.ask.path for each in moved)
     made = next(each for each in moved if each.id == "ns")
     assert made.ask.body == {"metadata": {"name": "elsewhere"}}

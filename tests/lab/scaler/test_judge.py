@@ -305,6 +305,21 @@ def test_a_device_that_is_taken_was_meant_for_one_that_needs_another_in_any_case
         assert it.order() == ["beyond need: 4 devices with this order, 3 were needed at most"]
 
 
+def test_a_claim_that_is_seen_before_the_slice_of_its_pool_needs_its_device() -> None:
+    """In a real cluster each resource comes by a watch of its own."""
+    found = devices(1)
+    alone = found.model_copy(update={"parts": found.parts.model_copy(update={"publisher": None})})
+    with Lab.virtual(alone) as lab:
+        it = Played(lab, {"one": (("gpu-0",), 1)})
+        it.judge.findings.clear()
+        device = {"name": "a100-0", "attributes": {"productName": {"string": "a"}}}
+        pool = {"name": "a100-fabric1", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "gpu.nvidia.com", "pool": pool, "allNodes": True, "devices": [device]}
+        lab.client("somebody").create("resourceslices", {"metadata": {"name": "pool"}, "spec": spec})
+        assert it.order() == []
+        assert it.order() == ["beyond need: 3 devices with this order, 2 were needed at most"]
+
+
 def test_a_device_that_is_sick_when_another_is_ordered_justifies_it_even_if_it_is_well_again_soon() -> None:
     with Lab.virtual(devices(1)) as lab:
         it = Played(lab, {"one": ((), 1)})

@@ -215,6 +215,20 @@ def test_a_scenario_that_says_nothing_has_every_default() -> None:
     assert scenario.parts.scheduler.profiles["default-scheduler"].binding_timeout == 600
 
 
+@pytest.mark.parametrize(
+    ("operator", "kind"),
+    [
+        ("{workers: 16, watch_slices: true, plugin_rest: 0s, sync: 0s}", "ideal"),
+        ("{workers: 1, plugin_rest: 10s, stale_writes: true}", "real"),
+        ("{kind: real, watch_slices: true}", "real"),
+    ],
+)
+def test_an_operator_as_it_was_described_before_its_kinds_is_read(operator: str, kind: str) -> None:
+    found = parse(f"about: nothing\nparts: {{operator: {operator}}}\n", "f").parts.operator
+    assert found is not None and found.kind == kind
+    assert found.sync == (0.0 if "sync" in operator else 60.0)
+
+
 @pytest.mark.parametrize("name", shipped.names())
 def test_what_was_written_is_read_as_it_was(name: str) -> None:
     found = shipped.find(name)

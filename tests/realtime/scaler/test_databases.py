@@ -54,15 +54,19 @@ def all_bound(it: Scene, url: str) -> None:
         it.held(database.log(LOG), found=BEYOND)
 
 
-def frozen_as_it_writes(ours: Program, url: str) -> None:
-    """From now on it stands still, in a transaction that holds a lock."""
-    sessions = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+BETWEEN = "state = 'idle in transaction'"
+INSIDE = "query LIKE 'COPY %' AND wait_event = 'ClientRead' AND state = 'active'"
+
+
+def frozen_as_it_writes(ours: Program, url: str, where: str) -> None:
+    """From now on it stands still, in a transaction that holds a lock, between two statements or inside one."""
+    sessions = f"SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND {where}"
 
     with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as server:
 
         def caught() -> bool:
             ours.stand_still()
-            if server.execute(f"{sessions} AND state = 'idle in transaction' AND backend_xid IS NOT NULL").fetchall():
+            if server.execute(f"{sessions} AND backend_xid IS NOT NULL").fetchall():
                 return True
             ours.go_on()
             return False
@@ -117,14 +121,15 @@ def test_a_replica_takes_over(own_postgres: Postgres, url: str, tmp_path: Path) 
         own_postgres.start()  # the fixture stops it
 
 
-def test_one_of_two_replicas_is_frozen_in_the_middle(url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", [BETWEEN, INSIDE], ids=["between statements", "in a COPY"])
+def test_one_of_two_replicas_is_frozen_in_the_middle(url: str, tmp_path: Path, where: str) -> None:
     """The other goes on, and what the frozen one still wants when it wakes is fenced off. It is frozen in the middle of a
     transaction, in which it holds the lock on the log's head. That it is killed: test_leaders.py."""
     with burst(tmp_path, 6.0) as it, Program(it.lab, url, tmp_path, it.policy, *LEASE) as first:
         eventually(first.leads)
         with Program(it.lab, url, tmp_path, it.policy, *LEASE) as second:
             eventually(lambda: second.says("standing by") and len(it.outcomes.ran) >= 5)
-            frozen_as_it_writes(first, url)
+            frozen_as_it_writes(first, url, where)
             eventually(second.leads, 15.0)
             first.go_on()
             it.to_the_end()
