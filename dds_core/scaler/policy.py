@@ -173,6 +173,11 @@ class Policy(Strict):
         return self
 
     @property
+    def observes(self) -> bool:
+        """Whether nothing is carried out."""
+        return self.mode == "observe"
+
+    @property
     def longest_idle(self) -> int:
         """Microseconds, whole seconds of them. No device is kept idle for longer by the choice of this time."""
         worth = int(3600 * self.attach_cost / self.idle_hour_cost)

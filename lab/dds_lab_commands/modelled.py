@@ -199,7 +199,7 @@ def _first(read: Derived, told: Policy | None, label: str) -> tuple[Candidate, P
             where=label,
             fix="give --recorded FILE, or another source",
         )
-    last = next((policy for _, policy in reversed(phases) if policy is None or policy.mode != "observe"), phases[-1][1])
+    last = next((policy for _, policy in reversed(phases) if policy is None or not policy.observes), phases[-1][1])
     if last is not None:
         serving(last, label)
     settings = conduct.settings(told, driven.REFERENCE) if any(who is None for _, who in phases) else last or Policy()

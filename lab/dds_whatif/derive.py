@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dds_core.events import Capabilities
-from dds_core.events.shared import Checkpoint, PolicyChanged
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import (
     FINISHED,
@@ -203,6 +202,7 @@ class Reader:
 
     def __post_init__(self) -> None:
         self.seen = Observer(self.known.uuid_at, self.stamps)
+        self._policy = self.known.policy
 
     # -- moments
 
@@ -219,10 +219,10 @@ class Reader:
         if isinstance(moment.fact, Capabilities):
             self.version = moment.fact.version
         before, now = self.known.learn(moment.fact)
-        if self.logged and isinstance(moment.fact, PolicyChanged | Checkpoint):
-            told = self.seen.conduct
-            if told.policy != self.known.policy:
-                told.policies.append((moment.at, self.known.policy))
+        if self.logged and self.known.policy is not self._policy:  # read anew
+            self._policy, told = self.known.policy, self.seen.conduct
+            if told.policy != self._policy:
+                told.policies.append((moment.at, self._policy))
         found = now if now is not None else before
         if found is not None:
             self._row(before, now)

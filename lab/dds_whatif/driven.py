@@ -93,7 +93,7 @@ class Conduct:
     @property
     def observed(self) -> bool:
         """Whether dds only observes, as far as the source tells."""
-        return self.policy is None or self.policy.mode == "observe"
+        return self.policy is None or self.policy.observes
 
     @property
     def policy(self) -> Policy | None:
@@ -134,7 +134,7 @@ class Conduct:
             ends = [at for at, _ in self.policies[1:]] + [1 << 63]
             for (at, policy), end in zip(self.policies, ends, strict=True):
                 theirs = any(turn.scaler == REFERENCE and turn.at < end for turn in self.turns)
-                found.append((at, None if policy.mode == "observe" and theirs else policy))
+                found.append((at, None if policy.observes and theirs else policy))
         else:
             ours = self.settings(told, DDS)
             found = [(turn.at, None if turn.scaler == REFERENCE else ours) for turn in self.turns]

@@ -55,7 +55,7 @@ def tasks_of(model: Fitted, policy: Policy | None, seeds: Iterable[int], phases:
 
 def serving(policy: Policy, where: str) -> Policy:
     """The same policy. Raises InputError for mode observe, in which no pod is served, so that nothing could be compared."""
-    if policy.mode == "observe":
+    if policy.observes:
         raise InputError(
             "mode observe writes nothing: under it no pod would be served, and nothing could be compared",
             where=where,

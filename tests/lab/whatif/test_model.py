@@ -256,11 +256,11 @@ def test_an_operator_with_one_worker_is_played_by_one_with_its_waits_taken_out_o
     assert source.conduct.policy is not None
     model = fitted(source, found, source.conduct.policy, label="burst")
     assert model.scenario.parts.operator is not None and model.scenario.parts.operator.kind == "real"
-    verdicts = {
-        one.verdict
-        for one in fits(outcome(told).measures(), runs_of(model, source.conduct.policy, (1, 2, 3)), 0.25, {})
-    }
-    assert verdicts == {"fits"}
+    runs = runs_of(model, source.conduct.policy, range(1, 8))
+    told_by = {one.measure: one for one in fits(outcome(told).measures(), runs, 0.25, {})}
+    # How often the scheduler places a pod where nothing is differs by seed.
+    assert told_by.pop("attaches").verdict != "off"
+    assert {one.verdict for one in told_by.values()} == {"fits"}, told_by
 
 
 @pytest.mark.parametrize("name", ["real/burst-21.log.jsonl.gz", "recordings/burst.jsonl.gz"])

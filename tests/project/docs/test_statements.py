@@ -168,7 +168,7 @@ ANCHORED = (
     "Of a tail that was cut together with the head row only an anchor tells"
 )
 STAYS = "While the file is not valid the last valid policy stays in force"
-PRINTED = "at the end of a log from a recording: ```sh dds log import"
+PRINTED = "one at the end of a log from a recording: ```sh dds log import"
 REDACT = "`dds log redact` asks for the name if there are several"
 LISTENS = (
     "without options they listen on loopback alone; chart and manifests open probes, metrics (with a token) "
