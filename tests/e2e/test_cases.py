@@ -33,6 +33,8 @@ def inputs() -> list[Path]:
 def test_an_input_of_others(plane: ControlPlane, path: Path, tmp_path: Path, record_property: Any) -> None:
     if path.with_suffix(".hook.py").exists():
         pytest.skip("it needs the hook beside it")
+    if "finalizers" in path.read_text(encoding="utf-8"):
+        pytest.skip("its finalizer, which nobody removes, keeps an object after the lab has left")
     try:
         scenario = told_to_us(str(path))
     except InputError as error:
