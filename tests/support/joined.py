@@ -60,11 +60,11 @@ class Host:
 
     def objects(self, *, marked: bool) -> dict[str, Any]:
         """Every object that there is, with the lab's label or without it, by its path. Events come and go by themselves, and so
-        do what the API server and dds renew, and what each namespace is given."""
+        do what the API server and dds renew, and what each namespace and each Service is given."""
         found = {}
         server = RemoteServer(self.cluster, lambda call: None, print)
         for one in server.registry.resources():
-            if "list" not in one.verbs or one.plural == "events":
+            if "list" not in one.verbs or one.plural in ("events", "endpoints", "endpointslices"):
                 continue
             path = path_of(one.plural, one.api_version)
             code, answer = self.ask("GET", path)
