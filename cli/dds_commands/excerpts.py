@@ -2,8 +2,8 @@
 
 For the time in which the claim waits, all events are read. For the time in which it is in use, only its stream and the streams of
 its pods. Earlier events of the nodes, requests, resources and slices that occur there are read as well, so that names and changes
-come out as if the whole log had been read, and all changes of resources: the operator has one worker for all nodes. The only
-difference: erased events that no other event names are missing.
+come out as if the whole log had been read, and those of the resources made last before a wait: the operator has one worker for all
+nodes. The only difference: erased events that no other event names are missing.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from dds_core.scaler.component import SCALER as COMPONENT
 from dds_core.scaler.events import DeviceMoved
 from dds_core.timeline import Subject
 
+UNDER_WAY = 500
+"""At most so many resources are under way when a wait begins."""
 _AT_REST = (BOUND, RELEASED)
 _OF_ALL = [kind.__name__ for kind in (Started, Stale, Synced, PolicyChanged)]
 _OUTCOMES = [name for name, kind in TYPES.items() if issubclass(kind, Outcome)]
@@ -87,7 +89,9 @@ class Excerpt:
         self._keep(self._log.read_lean(stream=SCALER, types=_OF_ALL))
         self._streams({row.stream for row in self._log.holding(b"", [_type(Config)])})
         kinds = [one.__name__ for one in OBSERVED[FabricResource]]
-        self._keep(row for row in self._log.holding(b"", kinds) if row.position <= self._last)
+        made = sorted(self._log.holding(b"", kinds), key=lambda one: one.position)
+        for first, _ in waits:
+            self._keep([row for row in made if row.position < first][-UNDER_WAY:])
         self._streams(self._surroundings(own))
         self._streams(self._spoken_of())
         self._pools(own, waits)
