@@ -2,8 +2,8 @@
 
 For the time in which the claim waits, all events are read. For the time in which it is in use, only its stream and the streams of
 its pods. Earlier events of the nodes, requests, resources and slices that occur there are read as well, so that names and changes
-come out as if the whole log had been read, and those of the resources made last before a wait: the operator has one worker for all
-nodes. The only difference: erased events that no other event names are missing.
+come out as if the whole log had been read, and those of the resources made last before a wait: the operator has one worker
+for all nodes. The only difference: erased events that no other event names are missing.
 """
 
 from __future__ import annotations
