@@ -1,9 +1,9 @@
 """Whose time a waiting claim spends: the stages of a wait, each with one owner, and the function that gives the stage of a claim.
 
 `status` asks it for the present state (`dds_core.scaler.waiting`), histories at each change of a log (`dds_core.scaler.history`):
-both describe the claim as a `Wait`, and the devices that are on their way to it as `Coming`. The operator's
-time and the driver's are told apart by the plugin's start: the driver lists devices when its plugin starts, and a look of the
-operator restarts the plugin (`dds_core.scaler.operator`).
+both describe the claim as a `Wait`, and the devices that are on their way to it as `Coming`. Whether a second is the
+operator's or the driver's, the last start of the driver's plugin tells: the plugin lists devices only when it starts, and a look
+of the operator restarts it (`dds_core.scaler.operator`).
 """
 
 from __future__ import annotations

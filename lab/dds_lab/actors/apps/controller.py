@@ -62,7 +62,7 @@ class Controller(ABC):
             self._queue.add(f"{owner['metadata']['namespace']}/{owner['metadata']['name']}")
 
     def _owned_changed(self, old: Object | None, new: Object | None) -> None:
-        """Queue the owners before and after. An object that nobody controls concerns everyone who selects it."""
+        """Queue the owner before the change and the one after it. For an object without a controller: all that select it."""
         for obj in (old, new):
             reference = controller_of(obj) if obj is not None else None
             if obj is not None and reference is not None and self._is_ours(reference):
@@ -101,8 +101,8 @@ class Controller(ABC):
     # -- what an object owns
 
     def _claimed(self, owner: Object, resource: str = "pods") -> list[Object]:
-        """What the object controls, oldest first. Adopts what it selects and nobody controls; releases what it no longer
-        selects."""
+        """The objects that the owner controls, oldest first. The owner becomes controller of objects that it selects and that
+        have none, and releases those that it no longer selects."""
         found, metadata = [], owner["metadata"]
         living = not metadata.get("deletionTimestamp")
         for obj in self._client.list(resource, metadata["namespace"]):
@@ -130,7 +130,8 @@ class Controller(ABC):
     # -- pods
 
     def _create_pod(self, owner: Object, template: Object, **metadata: Any) -> Object:
-        """Create a pod from a template; `metadata` is added to the template's. A refusal is told in an Event."""
+        """Create a pod from a template; `metadata` is added to that of the template. If the API server refuses the pod, an
+        Event of the owner says so."""
         told = template.get("metadata") or {}
         meta = {key: told[key] for key in ("labels", "annotations", "finalizers") if told.get(key)}
         meta |= {"generateName": f"{owner['metadata']['name']}-", **metadata}
