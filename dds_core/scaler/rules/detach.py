@@ -161,8 +161,8 @@ def _models_unmade(state: State, node: str) -> set[str]:
 
 def _fit_size(work: Work, cell: CellRequests, own: AttachRequest, assignments: list[Assignment]) -> None:
     """Lower the size to the number of resources that exist, unless a claim may still get one. A size is too large when it was
-    raised again while the operator was already detaching: the operator makes no resource for such a size, even if claims wait, and
-    the size counts to the node's maximum. While one of its resources leaves, their number is not known yet."""
+    raised again while the operator was already detaching: the operator makes no resource for such a size, even if claims wait,
+    and the size counts to the node's maximum. While one of its resources leaves, their number is not known yet."""
     state = work.state
     owned, low = staying_of(state, own), limits_of(state, cell.node, cell.model.model)[0]
     hoped = not state.is_unmade(own) and _somebody_waits(state, assignments, cell.model.model)
