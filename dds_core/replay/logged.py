@@ -109,29 +109,29 @@ def event_of(row: Envelope | LeanEvent, component: Component[Any]) -> Event | No
     """
     if row.data is None:
         return None
-    where = f"position {row.position}"
     try:
-        event = _decoded(row, row.data)
+        if row.schema_version == SCHEMA_VERSION:
+            event = decode(row.type, row.data)
+        else:
+            event = decode(row.type, msgspec.json.encode(UPCASTS.decoded(row.type, row.schema_version, row.data)))
     except KeyError:
-        raise UnknownEvent(f"type {row.type!r} is not known", where=where, fix=_NEWER) from None
+        raise UnknownEvent(f"type {row.type!r} is not known", where=_where(row), fix=_NEWER) from None
     except msgspec.ValidationError as error:
-        raise MalformedEvent(f"{row.type} is not of its form: {error}", where=where, fix=_CHANGED) from None
+        raise MalformedEvent(f"{row.type} is not of its form: {error}", where=_where(row), fix=_CHANGED) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedEvent(f"{row.type} holds no JSON: {error}", where=where, fix=_CHANGED) from None
+        raise MalformedEvent(f"{row.type} holds no JSON: {error}", where=_where(row), fix=_CHANGED) from None
     if isinstance(event, Checkpoint) and event.projection != component.projection:
         what = f"the checkpoint holds projection {event.projection}, this version knows {component.projection}"
-        raise UnknownEvent(what, where=where, fix=_NEWER)
+        raise UnknownEvent(what, where=_where(row), fix=_NEWER)
     return event
+
+
+def _where(row: Envelope | LeanEvent) -> str:
+    return f"position {row.position}"
 
 
 _NEWER = "use the version of dds that wrote it, or a newer one"
 _CHANGED = "it was changed; compare with an export or archive made before"
-
-
-def _decoded(row: Envelope | LeanEvent, data: bytes) -> Event:
-    if row.schema_version == SCHEMA_VERSION:
-        return decode(row.type, data)
-    return decode(row.type, msgspec.json.encode(UPCASTS.decoded(row.type, row.schema_version, data)))
 
 
 class _Opening(msgspec.Struct):

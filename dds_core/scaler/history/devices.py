@@ -100,6 +100,6 @@ class DeviceHistory:
             if last.since == at:
                 self.spans.pop()
             else:
-                self.spans[-1] = last._replace(until=at)
+                self.spans[-1] = DeviceSpan(last.state, last.since, at, last.claims)
         if state:
             self.spans.append(DeviceSpan(state, at, 0, claims))

@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from dds_core.events import Decision, Event
-from dds_core.kit.policy import lower
 from dds_core.lifecycle import ATTACHED, ATTACHING, GONE, IDLE, PENDING, REQUESTED, WAITING
 from dds_core.model import (
     NO_NODE_FITS,
@@ -171,16 +170,8 @@ class History:
         before, now = self._known.learn(fact)
         if self.policy is not policy:
             self._progress_everywhere()
-        match fact:
-            case e.Started() | e.LogRepaired():
-                self.synced = False
-            case e.Stale():
-                self.stale.add(fact.resource)
-            case e.WriteRefused():
-                self.refused[fact.action, f"{fact.code} {fact.reason} {fact.text}".rstrip()] += 1
-            case e.Synced():
-                self.synced = True
-                self.stale.clear()
+        if before is None and now is None:
+            return self._of_no_object(fact)
         match now if now is not None else before:
             case Claim() as claim:
                 self._claim(before, claim if now is not None else None, at)
@@ -200,6 +191,18 @@ class History:
                 self._progress(request.node)
             case Config():
                 self._progress_everywhere()
+
+    def _of_no_object(self, fact: Event) -> None:
+        match fact:
+            case e.Started() | e.LogRepaired():
+                self.synced = False
+            case e.Stale():
+                self.stale.add(fact.resource)
+            case e.WriteRefused():
+                self.refused[fact.action, f"{fact.code} {fact.reason} {fact.text}".rstrip()] += 1
+            case e.Synced():
+                self.synced = True
+                self.stale.clear()
 
     def _claim(self, before: Claim | None, claim: Claim | None, at: int) -> None:
         seen = claim if claim is not None else before
@@ -225,7 +228,9 @@ class History:
         self._held(seen.uid, before, claim, at)
 
     def _held(self, uid: str, before: Claim | None, claim: Claim | None, at: int) -> None:
-        """The allocation has changed: update who holds its devices."""
+        """Update who holds the devices of its allocation."""
+        if before is not None and claim is not None and before.allocation is claim.allocation:
+            return
         old, new = _keys(before), _keys(claim)
         for key in old - new:
             self._holders[key].discard(uid)
@@ -349,7 +354,8 @@ class History:
 
     def _progress(self, node: str) -> None:
         """What happens on the node may concern the claims that wait there."""
-        self._touched |= dict.fromkeys(self._waiting_at.get(node, ()))
+        if waiting := self._waiting_at.get(node):
+            self._touched |= dict.fromkeys(waiting)
 
     def _progress_everywhere(self) -> None:
         """What was learned may concern every claim that waits on a node."""
@@ -367,31 +373,32 @@ class History:
 
     def _wait(self, history: ClaimHistory) -> Wait:
         claim, state = self._known.claim(history.uid), history.state
-        allocation = claim.allocation if claim is not None else None
-        results = self._pool_results(allocation)
-        pods = list(self._pods(history))
-        observes = lower(self.policy.mode, self._known.config.mode) == "observe"
+        observes = "observe" in (self.policy.mode, self._known.config.mode)
+        failing = bool(history.failing[0]) and state in WAITING and not observes
+        if claim is None or claim.allocation is None:
+            unschedulable = any(pod.pending and pod.waiting == NO_NODE_FITS for pod in self._pods(history))
+            return Wait(state, unschedulable=unschedulable, failing=failing, exchanging=history.exchanging)
+        results = self._pool_results(claim.allocation)
         wait = Wait(
             state,
-            allocated=allocation is not None,
-            pooled=claim is not None and claim.waits_for([one for one, _ in results]),
-            unschedulable=any(pod.pending and pod.waiting == NO_NODE_FITS for pod in pods),
-            failing=bool(history.failing[0]) and state in WAITING and not observes,
+            allocated=True,
+            pooled=claim.waits_for([one for one, _ in results]),
+            failing=failing,
             observes=observes,
             exchanging=history.exchanging,
             taken=bool(history.taken[0]),
         )
-        if claim is None or not history.attempts or not wait.pooled:
+        if not history.attempts or not wait.pooled or wait.exchanging:
             return wait
         if state == ATTACHED:
             true = {one[:3] for one in claim.true_conditions}
             signalled = any(one.key in true for one, _ in results)
-            wait = wait._replace(signalled=signalled, turn=any(self._lacks(history, pod) for pod in pods))
+            wait = wait._replace(
+                signalled=signalled, turn=any(self._lacks(history, pod) for pod in self._pods(history))
+            )
             if not wait.taken:
                 return wait
-        needed = Counter(
-            model for _, model in {one.key: (one, model) for one, model in results if not one.admin}.values()
-        )
+        needed = Counter({one.key: model for one, model in results if not one.admin}.values())
         coming = [one for model, most in needed.items() for one in self._coming(history, model)[:most]]
         if len(coming) < needed.total():
             wait = wait._replace(taken=wait.taken or self._robbed(history, needed))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from dds_core.events import Decision, Event, Transition
+from dds_core.events import KIND_OF, Decision, Event, Fact, Transition
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
 from dds_core.log.envelope import LeanEvent
 from dds_core.model import Allocation, AttachRequest, Claim, FabricResource, Node, Pod
 from dds_core.scaler import events as e
 from dds_core.scaler.state import State
-from dds_core.scaler.timeline.scope import scope_of
+from dds_core.scaler.timeline.scope import ClaimScope, DeviceScope, scope_of
 from dds_core.scaler.timeline.words import CONDITION, DDS, OTHERS, Known
 from dds_core.timeline import telling
 from dds_core.timeline.telling import (
@@ -170,18 +170,65 @@ class Learning:
         return at - since if state else None
 
 
-def concerned(scopes: Sequence[Scope], heard: Heard, moment: Moment) -> list[int]:
-    """The places of the scopes that an event of the moment belongs to; one that was erased may belong to any."""
-    event, pair = heard.event, heard.pair
-    if event is None:
-        return list(range(len(scopes)))
-    if event is moment.fact:
-        return [place for place, one in enumerate(scopes) if one.fact(event, pair)]
+def concerns(scope: Scope, heard: Heard, moment: Moment) -> bool:
+    """Whether an event of the moment belongs to the scope; one that was erased may belong to any."""
+    event = heard.event
+    if event is not None and event is moment.fact:
+        return scope.fact(event, heard.pair)
     if isinstance(event, Transition):
-        return [place for place, one in enumerate(scopes) if one.transition(event)]
-    if isinstance(event, Decision):
-        return [place for place, one in enumerate(scopes) if one.decision(event)]
-    return list(range(len(scopes)))
+        return scope.transition(event)
+    return not isinstance(event, Decision) or scope.decision(event)
+
+
+_OF_ALL = (None, Node, Pod)
+"""Kinds of objects of which a fact may belong to any claim; None for facts about no object."""
+_NOT_OF_DEVICES = (e.PodObserved, e.PodGone, e.ClaimMoved)
+"""Events that belong to no device."""
+
+
+class Scopes:
+    """Many scopes, asked about each event as if one by one. Most events are about other objects: of them a claim's scope is asked
+    only while its claim waits."""
+
+    def __init__(self, scopes: Sequence[Scope]) -> None:
+        self._scopes = scopes
+        self._living: set[int] = set()
+        self._awake: set[int] = set()
+        self._hearing: dict[type[Event], set[int]] = {}
+        self._of_claim: dict[str, set[int]] = {}
+        for place, scope in enumerate(scopes):
+            for uid in scope.uids if isinstance(scope, ClaimScope) else ():
+                self._of_claim.setdefault(uid, set()).add(place)
+
+    def live(self, places: Iterable[int]) -> None:
+        """Ask only the scopes at these places from now on."""
+        self._living = set(places)
+        self._awake = {one for one in self._living if not self._rests(one)}
+        self._hearing.clear()
+
+    def concerned(self, heard: Heard, moment: Moment) -> list[int]:
+        """The places of the scopes that the event belongs to."""
+        found = [one for one in self._asked(heard.event) if concerns(self._scopes[one], heard, moment)]
+        if isinstance(heard.event, Transition) and any(self._rests(one) == (one in self._awake) for one in found):
+            self.live(self._living)
+        return found
+
+    def _rests(self, place: int) -> bool:
+        scope = self._scopes[place]
+        return isinstance(scope, ClaimScope) and not scope.waits
+
+    def _asked(self, event: Event | None) -> set[int]:
+        if event is None:
+            return self._living
+        kind = type(event)
+        if kind not in self._hearing:
+            some = self._living if KIND_OF.get(kind) in _OF_ALL and isinstance(event, Fact) else self._awake
+            devices = isinstance(event, _NOT_OF_DEVICES)
+            self._hearing[kind] = {one for one in some if not (devices and isinstance(self._scopes[one], DeviceScope))}
+        hearing = self._hearing[kind]
+        named = event.for_claims() if isinstance(event, Decision) else (event.subject,)
+        claims = [one for uid in named if (one := self._of_claim.get(uid))]
+        return hearing.union(*claims) & self._living if claims else hearing
 
 
 class Teller(telling.Teller[Known]):
@@ -194,7 +241,7 @@ class Teller(telling.Teller[Known]):
 
     def _tell(self, moment: Moment) -> list[Entry]:
         for heard in self._learning.events(moment):
-            if concerned((self._scope,), heard, moment):
+            if concerns(self._scope, heard, moment):
                 self.take(heard, moment)
         return self.heard(moment)
 
@@ -385,29 +432,26 @@ def timelines(
     """The timelines of many subjects (as `timeline` makes them) in one pass. `lives`: the first and the last instant of
     each subject's entries. Without it every subject is offered every event of the log, which takes long for many."""
     learning = Learning(Known())
-    scopes = [scope_of(subject, learning.known) for subject in subjects]
-    tellers = [Teller(learning, scope) for scope in scopes]
+    asked = [scope_of(subject, learning.known) for subject in subjects]
+    scopes, tellers = Scopes(asked), [Teller(learning, scope) for scope in asked]
     found: list[list[Entry]] = [[] for _ in subjects]
     spans = lives if lives is not None else [_ALWAYS] * len(subjects)
     coming = sorted(zip(spans, range(len(subjects)), strict=True), reverse=True)
     living: list[int] = []
-    here: list[Scope] = []
     ends = _ALWAYS[1]
     moment: Moment | None = None
     for moment in told:
-        if moment.at > ends:
+        if moment.at > ends or (coming and coming[-1][0][0] <= moment.at):
             living = [one for one in living if spans[one][1] >= moment.at]
+            while coming and coming[-1][0][0] <= moment.at:
+                living.append(coming.pop()[1])
             ends = min((spans[one][1] for one in living), default=_ALWAYS[1])
-            here = [scopes[one] for one in living]
-        while coming and coming[-1][0][0] <= moment.at:
-            living.append(coming.pop()[1])
-            ends = min(spans[one][1] for one in living)
-            here = [scopes[one] for one in living]
+            scopes.live(living)
         taking: set[int] = set()
         for heard in learning.events(moment):
-            for place in concerned(here, heard, moment):
-                taking.add(living[place])
-                tellers[living[place]].take(heard, moment)
+            for place in scopes.concerned(heard, moment):
+                taking.add(place)
+                tellers[place].take(heard, moment)
         for one in taking:
             found[one] += tellers[one].heard(moment)
     for entries, teller in zip(found, tellers, strict=True):

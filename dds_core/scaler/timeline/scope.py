@@ -32,7 +32,7 @@ class ClaimScope:
     gathers = True
 
     def __init__(self, uids: frozenset[str], known: Known) -> None:
-        self._uids = uids
+        self.uids = uids
         self._known = known
         self._state = ""
         self._node = ""
@@ -49,23 +49,24 @@ class ClaimScope:
         if isinstance(row, Pod):
             return self._is_ours(row) or (isinstance(pair[0], Pod) and self._is_ours(pair[0]))
         if isinstance(fact, e.DeadlinePassed):
-            return fact.of in self._uids or (self._waits and fact.of in self._devices | self._around)
+            return fact.of in self.uids or (self.waits and fact.of in self._devices | self._around)
         if isinstance(fact, e.Outcome):
-            return fact.target in self._uids or fact.target in self._requests
+            return fact.target in self.uids or fact.target in self._requests
         if isinstance(fact, e.Rejected):
-            return fact.uid in self._uids or fact.uid in self._devices
+            return fact.uid in self.uids or fact.uid in self._devices
         if isinstance(fact, ABOUT_ALL):
             return self._state not in ("", RELEASED)
         if isinstance(fact, e.NodeGone):
             return self._state not in ("", RELEASED) and isinstance(row, Node) and row.name == self._node
-        return self._waits and self._surroundings(row)
+        return self.waits and self._surroundings(row)
 
     @property
-    def _waits(self) -> bool:
+    def waits(self) -> bool:
+        """Whether what happens around the claim may belong to it."""
         return self._state not in ("", BOUND, RELEASED)
 
     def _claim(self, claim: Claim) -> bool:
-        if claim.uid not in self._uids:
+        if claim.uid not in self.uids:
             return False
         if claim.allocation is not None:
             self._node = claim.allocation.node or self._node
@@ -74,7 +75,7 @@ class ClaimScope:
         return True
 
     def _is_ours(self, pod: Pod) -> bool:
-        for uid in self._uids:
+        for uid in self.uids:
             claim = self._known.claim(uid)
             if claim is None:
                 continue
@@ -103,17 +104,17 @@ class ClaimScope:
                 return False
 
     def decision(self, decision: Decision) -> bool:
-        if self._uids.intersection(decision.for_claims()):
+        if self.uids.intersection(decision.for_claims()):
             self._requests |= {getattr(decision, "request", "")} - {""}
             return True
         if decision.around:
             model = getattr(decision, "model", None)
             here = getattr(decision, "node", "") == self._node and (model is None or model in self._models)
-            return self._waits and here
-        return self._waits and getattr(decision, "resource", "") in self._devices
+            return self.waits and here
+        return self.waits and getattr(decision, "resource", "") in self._devices
 
     def transition(self, moved: Transition) -> bool:
-        if not isinstance(moved, e.ClaimMoved) or moved.claim not in self._uids:
+        if not isinstance(moved, e.ClaimMoved) or moved.claim not in self.uids:
             return False
         self._state = moved.target
         self._devices |= set(moved.devices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dds_core.events import Event
+from dds_core.events import KIND_OF, Event
 from dds_core.model import (
     AttachRequest,
     Claim,
@@ -134,29 +134,30 @@ class Known(telling.Known):
         """UUIDs of the devices that differ by the last change of a node's slice; None if that is not known."""
 
     def _learnt(self, fact: Event) -> Pair:
+        if type(fact) in KIND_OF:
+            if isinstance(fact, e.SliceGone):
+                self._listed.pop(fact.uid, None)
+                self.relisted = None
+            return super()._learnt(fact)
         match fact:
             case e.PolicyChanged():
                 self.policy = read_policy(fact.policy)
                 self._listed.clear()  # it names the attributes that hold a UUID
             case e.Checkpoint():
                 self.begin(load(fact.picture))
-            case _:
-                if isinstance(fact, e.SliceGone):
-                    self._listed.pop(fact.uid, None)
-                    self.relisted = None
-                return super()._learnt(fact)
         return UNCHANGED
 
     def _keep(self, row: Row) -> None:
         super()._keep(row)
-        if isinstance(row, Config):
-            self.config = row
-        if isinstance(row, Node):
-            self._node_named[row.name] = row.uid
-        if isinstance(row, Slice) and row.node:  # its UUIDs stay known, so that a device that is gone still has a name
-            for name, uuid in self.uuids_in(row).items():
-                if uuid:
-                    self.uuid_at[(row.driver, row.pool, name)] = uuid
+        match row:
+            case Config():
+                self.config = row
+            case Node():
+                self._node_named[row.name] = row.uid
+            case Slice() if row.node:  # its UUIDs stay known, so that a device that is gone still has a name
+                for name, uuid in self.uuids_in(row).items():
+                    if uuid:
+                        self.uuid_at[(row.driver, row.pool, name)] = uuid
 
     def uuids_in(self, row: Slice) -> Mapping[str, str]:
         """The UUID of each device of a node's slice, "" if unknown. Computed only for devices that are not as they were."""
