@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, Protocol
 
 from dds_adapters.files import file_error
 from dds_adapters.jsonl import JsonlLog, is_log_file
-from dds_adapters.kubernetes.recording import NotARecording, read_recording, replay_recording
 from dds_adapters.plugins import component_of
 from dds_adapters.sql import Database, SqlLog
 from dds_adapters.sql.urls import as_url, is_url
@@ -91,6 +90,9 @@ class Recording:
         self.policy = policy if policy is not None else Policy()
 
     def steps(self) -> Iterator[Step]:
+        # Imported here, so that a command that reads a log does not wait for it.
+        from dds_adapters.kubernetes.recording import replay_recording
+
         return replay_recording(Path(self.path), self.policy)
 
     def told(self) -> Iterator[Moment]:
@@ -109,6 +111,8 @@ class Recording:
         return self.told()
 
     def span(self) -> tuple[int, int]:
+        from dds_adapters.kubernetes.recording import read_recording
+
         first, last = 0, 0
         for event in read_recording(self.path):
             first, last = first or event.at, event.at
@@ -438,6 +442,8 @@ def _begins(path: str, magic: bytes) -> bool:
 
 def _require_recording(path: str) -> None:
     """Raises NotARecording for an empty file or another format, before anything is written."""
+    from dds_adapters.kubernetes.recording import NotARecording, read_recording
+
     try:
         next(read_recording(path), None)
     except NotARecording as error:
