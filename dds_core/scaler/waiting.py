@@ -52,7 +52,7 @@ def waiting_rows(state: State) -> list[WaitingRow]:
             models = tuple(dict.fromkeys(model.model for _, _, model in state.inventory.pool_results(life.allocation)))
             name = f"{life.namespace}/{life.name}"
             stage = stage_of(_wait(state, life, uid, assignments.get(uid), queued))
-            why = _why(state, life, uid, assignments.get(uid))
+            why = _why(state, life, uid, assignments.get(uid), taken=stage == TAKEN)
             taker = _taker(state, life, uid) if stage == TAKEN else ""
             why = f"{taker} has taken the device that came for it; {why}" if taker else why
             rows.append(WaitingRow(name, uid, life.state, life.began, life.node, models, stage, why))
@@ -138,14 +138,14 @@ def _taker(state: State, life: ClaimLife, uid: str) -> str:
     return max(found)[1] if found else ""
 
 
-def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None) -> str:
+def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None, *, taken: bool) -> str:
     failure = state.failing.failures.get(uid)
     if failure is not None:
         told = (
             "the scheduler is told" if failure.signalled else "the scheduler is told after the node's label is visible"
         )
         return f"failed: {failure.reason}: {failure.message}; {told}"
-    if life.state == ATTACHED:
+    if life.state == ATTACHED and (not taken or uid in state.hand_over.hand_overs):
         return _why_not_bound(state, life, uid)
     claim = state.demand.claims.get(uid)
     if claim is None or claim.allocation is None:

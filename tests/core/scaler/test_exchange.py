@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from dds_core.events import NodeLabelled
 from dds_core.model import Claim, Consumer, Node, Pod, Result
 from dds_core.scaler import events as e
+from dds_core.scaler.blame import EXCHANGE, TAKEN
 from dds_core.scaler.model import ANY_VERSION
 from dds_core.scaler.waiting import waiting_rows
 from tests.core.scaler.pools import pool_results
@@ -295,6 +296,22 @@ def test_a_rival_that_has_the_device_keeps_it_and_the_claim_gets_another() -> No
     (other,) = world.only(e.DevicesGiven).swap.results
     assert other.device != "gpu-GPU-res0"
     assert not world.events(e.Alerted)
+
+
+def test_while_no_other_is_free_it_says_so() -> None:
+    """It said that the devices were there, and that the hand-over was about to begin, for as long as the rival had the device."""
+    world = ready()
+    world.pool(A100, 0)
+    world.holds("rival", "node0", "gpu-GPU-res0")
+    row = waiting_rows(world.state)[0]
+    assert (row.stage, row.why) == (
+        EXCHANGE,
+        "its devices are there, they are put into its allocation for node0 (exchange)",
+    )
+    world.settle()
+    row = waiting_rows(world.state)[0]
+    assert row.stage == TAKEN
+    assert row.why == "default/rival has taken the device that came for it; the pool has no A100 40G left"
 
 
 def goes_another_way(world: World, claim: str) -> None:
