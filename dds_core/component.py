@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from msgspec import Raw
 from pydantic import BaseModel
 
 from dds_core.events import Event
@@ -37,8 +38,8 @@ class Component(Generic[P]):
     decide: Decide[P]
     invariants: Invariants[P]
     deadline_queue: Callable[[P], DeadlineQueue[P]]
-    dump: Callable[[P], dict[str, Any]]
-    load: Callable[[dict[str, Any]], P]
+    dump: Callable[[P], Raw]
+    load: Callable[[Raw], P]
     same: Callable[[P, P], bool]
     policy: Callable[[Mapping[str, Any]], BaseModel]
     events: tuple[type[Event], ...]

@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "62512ba33e38da8a11ddb8ad004f4ede81eabda3d40df2f0cda563ac3b0efef3"
+FINGERPRINT = "5f4cb1e11ca660fdd2f898fb438a19bfb09d766c7dddc66ef16d052dc2248103"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "0da6d9d9c2b396f9c725c7a22f00c4a026dee26ad2d9c4752c631bea57a14fba"
+PUBLISHER_FINGERPRINT = "f62a0968e8d41092eca4ca5319b4099379381781a026bd949a5e2a1d59ef7109"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "8d1b78123f981c7527b65c7ac16caa1e4459b1d9ea9e2bad54994527970b08c5"
+AUTOSCALER_FINGERPRINT = "000ecfff9516aadc449fec900b89c8e83287887aa7bf5545cf6d8fda4cebb858"
 """That of the autoscaler."""

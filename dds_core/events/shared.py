@@ -275,11 +275,11 @@ class DeadlinePassed(Fact, frozen=True):
 
 
 class Checkpoint(OfScaler, frozen=True):
-    """A snapshot of the whole state, from which a load can start; `picture` is its dump. `code`, `fingerprint`: as in `Started`,
-    for a log that begins here."""
+    """A snapshot of the whole state, from which a load can start; `picture` is its dump, in JSON. `code`, `fingerprint`: as in
+    `Started`, for a log that begins here."""
 
     projection: int
-    picture: dict[str, Any]
+    picture: msgspec.Raw
     code: str = ""
     fingerprint: str = ""
 

@@ -1,4 +1,4 @@
-"""The base of every component's state: tables of rows with a journal that can undo changes, and the state as plain data.
+"""The base of every component's state: tables of rows with a journal that can undo changes, and the state as JSON.
 
 A state class declares its tables as annotations (`claims: Table[str, Claim]`), itself or in rooms (`fleet: Fleet`). The tables
 and the form of a checkpoint follow from these annotations. Every change goes through `put` or `drop` of a table. Hooks of the
@@ -338,19 +338,19 @@ def scalars_of(state: type[Any]) -> dict[str, Scalar]:
     return {name: Scalar(room, type) for room, kind in rooms for name, type in kind.scalars.items()}
 
 
-# -- plain data --------------------------------------------------------------------------------------------------------
+# -- as JSON -----------------------------------------------------------------------------------------------------------
 
 S = TypeVar("S", bound=StateBase[Any])
 
+_encoder = msgspec.json.Encoder(order="sorted")
 _KEPT_OTHERWISE = ("last_emitted", "rejections", "reissue")
 
 
 class Form(Generic[S]):
-    """Converts a state to plain data and back, for checkpoints and comparisons. A table whose keys are texts becomes a mapping,
-    any other a list of (key, row), both sorted by key. `projection` is the version of this form: a change to what a state
-    declares needs a new number and an upcasting step for `Checkpoint`; but not a new table, which an older checkpoint loads as
-    empty. `order`: the names of all tables in the order in which a checkpoint has them; without it, that in which they are
-    declared."""
+    """Converts a state to JSON and back, for checkpoints and comparisons. A table whose keys are texts becomes a mapping, any
+    other a list of (key, row); all is sorted by key. `projection` is the version of this form: a change to what a state declares
+    needs a new number and an upcasting step for `Checkpoint`; but not a new table, which an older checkpoint loads as empty.
+    `order`: the names of all tables in the order in which a load fills them; without it, that in which they are declared."""
 
     def __init__(
         self,
@@ -364,7 +364,7 @@ class Form(Generic[S]):
         self._state, self._policy = state, policy
         self._scalars = scalars_of(kind)
         declared = {name: types for room in rooms_of(kind).values() for name, types in tables_of(room).items()}
-        assert not order or sorted(order) == sorted(declared), "a table has no place in a checkpoint"
+        assert not order or sorted(order) == sorted(declared), "a table has no place in the order"
         tables = {name: declared[name] for name in order or declared if name not in _KEPT_OTHERWISE}
         self._by_text = [name for name, (key, _) in tables.items() if key is str]
         self._by_pair = [name for name in tables if name not in self._by_text]
@@ -378,9 +378,8 @@ class Form(Generic[S]):
         fields += [(name, type, {} if get_origin(type) is dict else ()) for name, type in rows.items()]
         self._struct = msgspec.defstruct("Snapshot", fields, bases=(Record,), frozen=True)
 
-    def dump(self, state: S) -> dict[str, Any]:
-        plain: dict[str, Any] = msgspec.to_builtins(self._snapshot(state))
-        return plain
+    def dump(self, state: S) -> msgspec.Raw:
+        return msgspec.Raw(_encoder.encode(self._snapshot(state)))
 
     def same(self, one: S, other: S) -> bool:
         """Whether two states are equal. Their dumps may differ all the same: a default text is left out of a dump only if it is
@@ -401,10 +400,10 @@ class Form(Generic[S]):
         fields["rejections"] = tuple(sorted(state.notes.rejections))
         return self._struct(**fields)
 
-    def load(self, plain: dict[str, Any]) -> S:
-        """The state from the data of `dump`. Raises InputError for data of another form."""
+    def load(self, dumped: msgspec.Raw) -> S:
+        """The state from the JSON of `dump`. Raises InputError for data of another form."""
         try:
-            snapshot: Any = msgspec.convert(plain, self._struct)
+            snapshot: Any = msgspec.json.decode(dumped, type=self._struct)
         except msgspec.ValidationError as error:
             what = f"the checkpoint does not hold a state of projection {self.projection}: {error}"
             raise InputError(what) from None

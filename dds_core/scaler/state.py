@@ -261,7 +261,7 @@ ORDER = (
     "listings", "paces", "fixed", "unexplained", "counters", "rates", "reuse", "spending",
 )
 # fmt: on
-"""The tables in the order in which a checkpoint has them. It decides the bytes: a new table goes to the end."""
+"""The tables in the order in which a load fills them: what a row refers to comes before it, as a rule."""
 
 _FORM = Form(State, PROJECTION, read_policy, ORDER)
 dump, same, load = _FORM.dump, _FORM.same, _FORM.load

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple, get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +43,7 @@ from tests.property.run import POLICIES, Run, differences
 from tests.property.streams import QUICK, SOAK, chaos, cooperation, modes, objects, policies
 from tests.property.verbs import do, pool_result
 from tests.support.passes import nothing_left
+from tests.support.plain import plain
 from tests.support.world import asks, class_of
 
 
@@ -178,7 +180,7 @@ def told_twice(mode: str, policy: int, moves: list[Move]) -> None:
 
 def _without_labelled(state: State) -> dict[str, Any]:
     """Labels that we asked for count as written when the node is next seen with them, whatever it was seen for."""
-    return {name: rows for name, rows in dump(state).items() if name != "labelled"}
+    return {name: rows for name, rows in plain(state).items() if name != "labelled"}
 
 
 @QUICK
@@ -213,7 +215,7 @@ def listed(mode: str, policy: int, facts: list[e.Event]) -> tuple[dict[str, Any]
     for fact in facts:
         engine.feed(fact, START)
     step = engine.feed(e.Synced(), START)
-    return dump(engine.state), step.caused
+    return plain(engine.state), step.caused
 
 
 def shuffled(facts: list[e.Event], random: Random) -> list[e.Event]:
@@ -286,9 +288,9 @@ def _cell(state: State, uid: str) -> str:
 def _decided_now(state: State) -> Counter[str]:
     """What a pass over the whole fleet decides when nothing was shown before; equal claims are not told apart. Left out: whether
     a device came before the first order on its node, and when the operator is to look, depend on the order and on the time."""
-    fresh = dump(state)
+    fresh = plain(state)
     fresh["shown"] = ()
-    again = load(fresh)
+    again = load(msgspec.Raw(msgspec.json.encode(fresh)))
     again.touch_everything()
     caused = decide(again, again.process.now, keep=True).emitted
     decided = [
@@ -375,7 +377,7 @@ def _nothing_missed(run: Run) -> None:
     void = run.state.fleet.orders.rows.keys() - engine.state.fleet.orders.rows.keys()
     if not void and (run.state.live or not any(invariants.intents(run.state).values())):
         assert new == [], "a restart decides something new"
-    before, after = dump(run.state), dump(engine.state)
+    before, after = plain(run.state), plain(engine.state)
     for name in SEEN - {"lives" for one in moved_again}:
         assert before.get(name) == after.get(name)
     if step.transitions == []:

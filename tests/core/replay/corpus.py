@@ -8,7 +8,6 @@ get a folder of their own.
 from __future__ import annotations
 
 import gzip
-import json
 import sqlite3
 import sys
 from collections import Counter
@@ -86,13 +85,7 @@ class Index(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def digest(component: Component[Any], state: Any) -> str:
-    return sha256(plain(component, state)).hexdigest()
-
-
-def plain(component: Component[Any], state: Any) -> bytes:
-    """The state as JSON: keys sorted, no spaces."""
-    text = json.dumps(component.dump(state), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return text.encode()
+    return sha256(component.dump(state)).hexdigest()
 
 
 def content(name: str) -> bytes:
@@ -191,7 +184,7 @@ def record() -> None:
             for log in map(database.log, sorted(head.log for head in database.heads())):
                 component, name = COMPONENTS[log.head().component], f"{run}-{log.head().component}"
                 export = write(f"{name}.log.jsonl", _file(partial(jsonl.export, log), Path(folder)))
-                state = write(f"{name}.state.json", plain(component, fold_log(log.read(), component)))
+                state = write(f"{name}.state.json", bytes(component.dump(fold_log(log.read(), component))))
                 kept.append(_kept(name, dump, export, state, log))
             if run == STORY:
                 log = database.log(LOG)

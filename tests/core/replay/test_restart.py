@@ -35,6 +35,7 @@ from dds_core.scaler.events import ReservedDevice
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import ORDER, PROJECTION, dump
 from tests.core.golden.replays import CLUSTER, CODE, LOG_NAME, RECORDED_AT, SALTS, SMALL, policy_of, recorded
+from tests.support.plain import plain
 
 Key = tuple[str, str]
 
@@ -192,7 +193,7 @@ def compared(run: Run) -> dict[str, Any]:
     decisions beside a recording, so a label that was to be removed and is wanted again was never away. A listing settles that."""
     state = run.engine.state
     has = {node.name: node.labels for node in state.fleet.nodes.rows.values()}
-    parts = {name: value for name, value in dump(state).items() if name not in HISTORY}
+    parts = {name: value for name, value in plain(state).items() if name not in HISTORY}
     labelled = [
         ((node, key), value) for (node, key), value in parts.get("labelled", ()) if has[node].get(key, "") != value
     ]

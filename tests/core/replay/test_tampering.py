@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -120,7 +121,7 @@ def test_a_type_and_a_projection_that_are_not_known_are_said_to_be_so(rows: list
     victim = first_of(rows, "AttachOrdered")
     with pytest.raises(UnknownEvent, match=f"position {victim.position}: type 'DetachDreamt' is not known"):
         judged(resealed([replace(row, type="DetachDreamt") if row is victim else row for row in rows]))
-    newer = encode(Checkpoint(projection=PROJECTION + 1, picture={}))
+    newer = encode(Checkpoint(projection=PROJECTION + 1, picture=msgspec.Raw(b"{}")))
     checkpoint = replace(rows[1], type="Checkpoint", data=newer)
     with pytest.raises(UnknownEvent, match="position 2: the checkpoint holds projection"):
         judged(resealed([rows[0], checkpoint]))

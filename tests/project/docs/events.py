@@ -25,6 +25,7 @@ _WORDS = {
     float: "number",
     type(None): "null",
     Any: "any",
+    msgspec.Raw: "object",
     DeviceKey: "DeviceKey",
 }
 """`DeviceKey` is said once, above the tables."""
