@@ -29,6 +29,7 @@ from dds_core.scaler.rules.orders import (
     limits_of,
     rival_words,
 )
+from dds_core.scaler.special import asked_by, special_claim
 from dds_core.scaler.state import State
 from dds_core.scaler.waiting import cool_down_words
 from dds_core.timeline.instants import rfc3339
@@ -268,8 +269,10 @@ class Survey:
     # -- why it waits ------------------------------------------------------------------------------------------------------
 
     def verdict(self, pod: Pod) -> Verdict:
-        """Why the scheduler has no devices for all claims of the pod."""
-        claims = self._state.demand.claims_of(pod)
+        """Why the scheduler has no devices for all claims of the pod, and for the extended resources that it asks for."""
+        claims, asked = self._state.demand.claims_of(pod), asked_by(self._state, pod)
+        if asked:
+            claims.append(special_claim(pod, asked))
         asking = [one for one in claims if one.allocation is None and one.known]
         pinned = {one.allocation.node for one in claims if one.allocation is not None and one.allocation.node}
         told = [(one.requests, one.constraints) for one in asking]

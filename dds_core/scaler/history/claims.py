@@ -338,12 +338,12 @@ _NOT_UNDER_WAY = (ORDER, OBSERVE)
 
 
 class PodHistory:
-    """A pod by namespace/name; `known` is updated by `take`. `first`: when it was seen first; `bound`: when it got its node;
-    `gone`: when it ended; 0 for not yet. `early`: it existed when the log begins."""
+    """A pod by namespace/name; `known` is updated by `take`. `uid`: of the last one of the name; `first`: when it was seen first;
+    `bound`: when it got its node; `gone`: when it ended; 0 for not yet. `early`: it existed when the log begins."""
 
     def __init__(self, name: str, known: Known) -> None:
         self._name, self._known = name, known
-        self._begun, self._uid = False, ""
+        self._begun, self.uid = False, ""
         self._last = Pod(uid="")
         self.first = self.bound = self.gone = 0
         self.early = False
@@ -359,9 +359,14 @@ class PodHistory:
                 self._seen(row, moment.at, early=begins, gone=now is None)
 
     def _seen(self, pod: Pod, at: int, *, early: bool, gone: bool) -> None:
-        if pod.uid != self._uid:
-            self._uid, self.first, self.bound, self.early = pod.uid, at, 0, early
+        if pod.uid != self.uid:
+            self.uid, self.first, self.bound, self.early = pod.uid, at, 0, early
         self._last, self.bound, self.gone = pod, self.bound or (at if pod.node else 0), at if gone else 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether it was seen, has no node and has not ended."""
+        return bool(self.first) and not self.bound and not self.gone
 
     def words(self, now: int) -> str:
         """One sentence; "" for a pod that was never seen."""

@@ -74,6 +74,8 @@ class ClaimScope:
         return True
 
     def _is_ours(self, pod: Pod) -> bool:
+        if pod.uid in self._uids:
+            return True
         for uid in self._uids:
             claim = self._known.claim(uid)
             if claim is None:
