@@ -5,7 +5,7 @@ It makes such a claim only when it has devices for it. While there are none, not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from dds_core.model import Alternative, Claim, ClaimRequest, Pod
@@ -20,37 +20,34 @@ class Asked(NamedTuple):
     devices: int
 
 
-def asked_by(state: Rooms, pod: Pod) -> tuple[Asked, ...]:
-    """What the pod asks for by extended resources that a device class serves, by name. Nothing once it has a claim for them."""
-    if not pod.extended_resources or not pod.pending or _has_claim(state, pod):
-        return ()
-    asked = ((name, state.inventory.class_for(name), count) for name, count in sorted(pod.extended_resources.items()))
-    return tuple(Asked(*one) for one in asked if one[1])
+class Special(NamedTuple):
+    """A pod that waits for extended resources, what it asks for, and the claim that the scheduler would make for it, which has
+    the uid of the pod."""
+
+    pod: Pod
+    asked: tuple[Asked, ...]
+    claim: Claim
 
 
-def special_claim(pod: Pod, asked: tuple[Asked, ...]) -> Claim:
-    """The claim that the scheduler would make for it, under the uid of the pod."""
+def special_claims(state: Rooms) -> dict[str, Special]:
+    """By pod, for each that waits for extended resources that a device class serves, and has no claim for them."""
+    found = {}
+    for uid in state.demand.asking:
+        pod = state.demand.pods.rows[uid]
+        if not pod.pending or _has_claim(state, pod):
+            continue
+        names = ((name, state.inventory.class_for(name), count) for name, count in pod.extended_resources.items())
+        asked = tuple(Asked(*one) for one in names if one[1])
+        if asked:
+            found[uid] = Special(pod, asked, _claim(pod, asked))
+    return found
+
+
+def _claim(pod: Pod, asked: Iterable[Asked]) -> Claim:
     requests = (
         ClaimRequest(one.resource, alternatives=(Alternative(one.device_class, count=one.devices),)) for one in asked
     )
-    return Claim(
-        uid=pod.uid,
-        namespace=pod.namespace,
-        name=pod.name,
-        created=pod.created,
-        extended=True,
-        owner=pod.uid,
-        requests=tuple(requests),
-    )
-
-
-def pods_asking(state: Rooms) -> Iterator[tuple[Pod, tuple[Asked, ...]]]:
-    """The pods that wait for an extended resource without a claim for it, and what they ask for."""
-    for uid in sorted(state.demand.asking):
-        pod = state.demand.pods.rows[uid]
-        asked = asked_by(state, pod)
-        if asked:
-            yield pod, asked
+    return Claim(pod.uid, pod.namespace, pod.name, pod.created, extended=True, owner=pod.uid, requests=tuple(requests))
 
 
 def _has_claim(state: Rooms, pod: Pod) -> bool:

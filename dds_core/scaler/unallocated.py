@@ -15,7 +15,7 @@ from dds_core.lifecycle import CLAIM_DETACHING, FAILED, RELEASED
 from dds_core.model import GATED, Claim, Pod
 from dds_core.scaler.lacking import Survey
 from dds_core.scaler.model import is_tainted
-from dds_core.scaler.special import Asked, pods_asking, special_claim
+from dds_core.scaler.special import Asked, special_claims
 from dds_core.scaler.state import State
 
 UNALLOCATED: Final = "Unallocated"
@@ -66,12 +66,12 @@ class Queue(NamedTuple):
 
 def unallocated(state: State) -> list[Unallocated]:
     """All claims that wait without an allocation, longest wait first."""
-    waiting = sorted(
-        (*_waiting(state), *_asking(state)), key=lambda one: (one[0], one[1].namespace, one[1].name, one[1].uid)
-    )
+    special = special_claims(state)
+    asking = ((one.pod.created, one.claim, one.pod, one.asked) for one in special.values())
+    waiting = sorted((*_waiting(state), *asking), key=lambda one: (one[0], one[1].namespace, one[1].name, one[1].uid))
     if not waiting or not state.settings.config.models:
         return []
-    survey, rows = Survey(state), list[Unallocated]()
+    survey, rows = Survey(state, {uid: one.claim for uid, one in special.items()}), list[Unallocated]()
     for _, claim, _, _ in waiting:
         survey.want_of(claim)  # first of all: what selectors name decides which devices are alike
     for since, claim, pod, resources in waiting:
@@ -125,12 +125,9 @@ def resources_asked(resources: Iterable[tuple[str, str]]) -> str:
 # -- who waits -----------------------------------------------------------------------------------------------------------
 
 
-_Waiting = tuple[int, Claim, Pod, tuple[Asked, ...]]
-"""(since, claim, pod, extended resources of a pod without a claim for them)."""
-
-
-def _waiting(state: State) -> Iterator[_Waiting]:
-    """Each claim without an allocation that a pod waits with, whatever it asks for."""
+def _waiting(state: State) -> Iterator[tuple[int, Claim, Pod, tuple[Asked, ...]]]:
+    """(since, claim, pod, no extended resources) of each claim without an allocation that a pod waits with, whatever it asks
+    for."""
     for claim in state.demand.claims.rows.values():
         if claim.allocation is not None or claim.deleting or claim.ours or not claim.known:
             continue
@@ -140,12 +137,6 @@ def _waiting(state: State) -> Iterator[_Waiting]:
         pod = next((one for one in state.demand.pods_of(claim) if one.pending and one.waiting != GATED), None)
         if pod is not None:
             yield max(claim.created, life.since if life is not None else 0), claim, pod, ()
-
-
-def _asking(state: State) -> Iterator[_Waiting]:
-    """Each pod that waits for an extended resource, with the claim that the scheduler would make for it."""
-    for pod, asked in pods_asking(state):
-        yield pod.created, special_claim(pod, asked), pod, asked
 
 
 def _held(state: State) -> dict[str, Counter[str]]:

@@ -257,3 +257,15 @@ def test_of_a_recording_with_an_extended_resource(tmp_path: Path) -> None:
     done = dds("lab", "run", str(tmp_path / "extended.yaml"), "-o", recording)
     assert done.exit_code == 0, done.output
     assert "pod/default/hungry-2" in fine("claims", recording, "--at", "00:01:00", "--state", "Unallocated")
+
+
+def test_its_wait_is_that_of_its_claim_once_that_is_there(extended: str) -> None:
+    """The pod is refused at 00:00:08, and the device is free at 00:01:30."""
+    told = fine("timeline", "pod/default/hungry-1", extended).splitlines()
+    assert told[1].startswith("pod default/hungry-1: bound to ") and told[1].endswith(
+        " after 1 min 22 s, deleted at 00:04:00"
+    )
+    assert "where it went: pool 1 min 22 s (100 %)" in told
+    rows = json.loads(fine("claims", extended, "--all", "--json"))
+    waited = {row["pods"][0]: row["waited_seconds"] for row in rows if row["outcome"] == "bound"}
+    assert [round(waited[f"default/{name}"]) for name in ("lucky", "hungry-1", "hungry-2")] == [15, 82, 231]

@@ -17,6 +17,7 @@ from dds_core.model import FINISHED, Pod
 from dds_core.scaler.blame import (
     OBSERVE,
     ORDER,
+    POOL,
     RETRY,
     SCHEDULER,
     STAGES,
@@ -233,6 +234,11 @@ class ClaimHistory:
         """A pod that refers to it has no node: it waits."""
         if not self.stage:
             self.enter(SCHEDULER, at)
+
+    def was_awaited(self, since: int) -> None:
+        """Its pod waited for the pool, before the scheduler made it."""
+        if self.spans and since < self.spans[0].since:
+            self.spans.insert(0, Span(POOL, since, self.spans[0].since))
 
     def nobody_waits(self, at: int) -> None:
         """The last pod went. A life that waits ends its wait with its release."""
