@@ -558,7 +558,7 @@ def test_what_no_class_serves_is_not_waited_for_until_one_does() -> None:
 
 def test_the_implicit_resource_names_its_class_and_that_may_be_missing() -> None:
     world = one_node(1)
-    asking(world, **{f"deviceclass.resource.kubernetes.io/{A100.device}": 2})
+    asking(world, "hungry", **{f"deviceclass.resource.kubernetes.io/{A100.device}": 2})
     assert why(world) == (lacking.TOO_FEW, "it asks for 2 on one node; devices in all: 1, in use: 0")
     assert only(world).resources[0].device_class == A100.device
     world.gone(world.state.inventory.classes.rows[f"class-{A100.device}"])
