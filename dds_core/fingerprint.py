@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "5f4cb1e11ca660fdd2f898fb438a19bfb09d766c7dddc66ef16d052dc2248103"
+FINGERPRINT = "1aa721ad895ec6115c56a26c05a9ab691aa6c985e9ef111ed3c08dee468d464f"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "f62a0968e8d41092eca4ca5319b4099379381781a026bd949a5e2a1d59ef7109"
+PUBLISHER_FINGERPRINT = "763a0d673861b7833250bf0fc94e106a49c6d98b021e22b4edb8d121979ab634"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "000ecfff9516aadc449fec900b89c8e83287887aa7bf5545cf6d8fda4cebb858"
+AUTOSCALER_FINGERPRINT = "1d68261f87c2103f2b4da21404f73dff05f072a34a31d6d08cb9a73579cdadfb"
 """That of the autoscaler."""

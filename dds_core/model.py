@@ -297,11 +297,16 @@ class Claim(Record, frozen=True):
 
 NO_NODE_FITS = "Unschedulable"
 """Reason of PodScheduled=False while the scheduler finds no node for a pod."""
+GATED = "SchedulingGated"
+"""Reason of PodScheduled=False of a pod that the scheduler shall not place yet: it waits for no device."""
+IMPLICIT = "deviceclass.resource.kubernetes.io/"
+"""Extended resources that begin so are served by the device class whose name follows (KEP-5004)."""
 
 
 class Pod(Record, frozen=True):
     """A pod with claims. `claims`: one per entry of spec.resourceClaims, in order ("" until made from its template).
-    `extended_claim`: status.extendedResourceClaimStatus.resourceClaimName. `waiting`: reason of PodScheduled=False."""
+    `extended_claim`: status.extendedResourceClaimStatus.resourceClaimName. `waiting`: reason of PodScheduled=False.
+    `extended_resources`: how many of which it asks for, while the scheduler finds no node for it; then also `created`."""
 
     uid: str
     namespace: str = ""
@@ -316,6 +321,8 @@ class Pod(Record, frozen=True):
     waiting: str = ""
     tolerations: tuple[Toleration, ...] = ()
     priority: int = 0
+    extended_resources: dict[str, int] = {}
+    created: int = 0
 
     @property
     def over(self) -> bool:
@@ -363,12 +370,13 @@ class Node(Record, frozen=True):
 
 
 class DeviceClass(Record, frozen=True):
-    """A DeviceClass with its CEL selectors."""
+    """A DeviceClass with its CEL selectors. `created`: of one with an `extended_resource`, which another may have too."""
 
     uid: str
     name: str = ""
     selectors: tuple[str, ...] = ()
     extended_resource: str = ""
+    created: int = 0
 
 
 class TaintRule(Record, frozen=True):

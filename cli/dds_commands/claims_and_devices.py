@@ -30,7 +30,7 @@ from dds_core.scaler.history.verdicts import verdict
 from dds_core.scaler.history.words import waited
 from dds_core.scaler.spending import STATES
 from dds_core.scaler.state import State
-from dds_core.scaler.unallocated import UNALLOCATED, Unallocated, unallocated
+from dds_core.scaler.unallocated import UNALLOCATED, Unallocated, resources_asked, unallocated
 from dds_core.timeline import Subject
 from dds_core.timeline.instants import duration, rfc3339
 
@@ -95,6 +95,7 @@ def claims(form: str, everything: bool, sort: str | None, reverse: bool, limit: 
     """Show claims: state, since when, node and devices.
 
     A claim that a pod waits with and that the scheduler has allocated nothing is Unallocated, and WHY says what it waits for.
+    So is a pod (pod/NAMESPACE/NAME) that waits for an extended resource: its claim comes with the allocation.
 
     --all adds ended claims: their pods, waits, attempts and outcomes; with --sort waited the longest wait comes first.
     """
@@ -396,8 +397,14 @@ CLAIMS = Table(
         "devices",
     )
 )
-_CLAIMS_AND_WHY = Table((*CLAIMS.columns, "why"))
+_CLAIMS_AND_WHY = Table((*CLAIMS.columns, ("why", lambda row, ages: _why(row))))
 DEVICES = Table(("device", "state", since(), "node", "model", "claims"))
+
+
+def _why(row: Row) -> str:
+    """What it waits for; of a pod first by which extended resource it asks, since no claim says so."""
+    by = resources_asked((one["resource"], one["class"]) for one in row["resources"])
+    return f"{by}: {row['why']}" if by else str(row["why"])
 
 
 def show_claims(rows: Sequence[Row], now: int, empty: str) -> None:
@@ -460,6 +467,7 @@ def claim_rows(state: State, without: Iterable[Unallocated] | None = None) -> li
                 "devices": devices,
                 "pods": [f"{pod.namespace}/{pod.name}" for pod in pods],
                 "models": [],
+                "resources": [],
                 "why": "",
             }
         )
@@ -479,6 +487,9 @@ def _unallocated_row(state: State, one: Unallocated) -> Row:
         "devices": [],
         "pods": [one.pod],
         "models": list(one.models),
+        "resources": [
+            {"resource": ask.resource, "class": ask.device_class, "devices": ask.devices} for ask in one.resources
+        ],
         "why": one.why,
     }
 

@@ -34,6 +34,7 @@ from dds_core.publisher.state import PoolState
 from dds_core.replay import fold_log, moments
 from dds_core.scaler import blame
 from dds_core.scaler.component import SCALER
+from dds_core.scaler.unallocated import models_asked
 from dds_core.timeline import Entry, as_data, render_lines
 from dds_core.timeline.instants import rfc3339
 from dds_core.timeline.phrases import spoken
@@ -104,7 +105,7 @@ def queue_lines(queue: Row, ages: Ages) -> list[str]:
     verb = "waits" if many == 1 else "wait"
     held = _first(queue["held_by"], "claim", queue["held_by_count"]) or "no claim"
     idle = _first(queue["idle_on"], "node", queue["idle_on_count"]) or "no node"
-    models = " or ".join(queue["models"])
+    models = models_asked(queue["models"], [(one["resource"], one["class"]) for one in queue["resources"]])
     there = f"{models}, asked {queue['asked']}, free {queue['free']}; held by {held}, idle on {idle}"
     lines = [style()(f"{counted(many, 'claim')} {verb} for a device: {there}", "bad")]
     several = queue["whys_count"] > 1

@@ -141,6 +141,7 @@ def _unallocated(state: State, rows: list[Unallocated]) -> list[dict[str, Any]]:
             "whys": [{"why": why, "claims": number} for why, number in one.whys[:NAMED]],
             "whys_count": len(one.whys),
             "longest": list(one.longest),
+            "resources": [{"resource": name, "class": by} for name, by in one.resources],
         }
         for one in queues(state, rows)
     ]

@@ -73,7 +73,8 @@ def timeline(
         account = Account(source.component, cut(source.about(found), *last), found)
         if account.history is not None:
             account.live = go_on(account.history, source, last)
-            if any(one.waits and one.state not in WAITING for one in account.claims):
+            pod_waits = account.pod is not None and account.pod.waits
+            if pod_waits or any(one.waits and one.state not in WAITING for one in account.claims):
                 account.lacking = {one.uid: one for one in unallocated(source.state(*last))}
         account.entries = [one for one in account.entries if first.begun(one.at, one.position)]
         show_timeline(account, form, full=full)
@@ -120,8 +121,9 @@ class Account:
                 yield f"as of {rfc3339(self.history.now)}"
             if pod:
                 yield pod
-            for lacks in filter(None, map(self.lacking.get, (one.uid for one in self.claims))):
-                yield f"{lacks.claim} waits for {' or '.join(lacks.models)}: {lacks.why}"
+            waiting = [one.uid for one in self.claims] + ([self.pod.uid] if self.pod is not None else [])
+            for lacks in filter(None, map(self.lacking.get, waiting)):
+                yield f"{lacks.claim} waits for {lacks.models_asked}: {lacks.why}"
             several = self.claims if self.subject.kind == "pod" and len(self.claims) > 1 else []
             for claim in several:
                 yield f"{claim.name}: {(summary(claim, self.history) or ['nobody waited for it'])[0]}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -131,8 +131,9 @@ _WHOLE_MAP = re.compile(r"[.](all|exists|exists_one|filter|map)\b|\bsize\b|[.]bi
 class Survey:
     """One look at the whole state, with what it has computed so far."""
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, state: State, special: Mapping[str, Claim]) -> None:
+        """`special`: by pod the claim that it will have for the extended resources that it asks for."""
+        self._state, self._special = state, special
         inventory = state.inventory
         self._in_use = _in_use(state)
         gates = inventory.allocator("").gates  # as the allocators of the nodes have them
@@ -268,8 +269,10 @@ class Survey:
     # -- why it waits ------------------------------------------------------------------------------------------------------
 
     def verdict(self, pod: Pod) -> Verdict:
-        """Why the scheduler has no devices for all claims of the pod."""
+        """Why the scheduler has no devices for all claims of the pod, and for the extended resources that it asks for."""
         claims = self._state.demand.claims_of(pod)
+        if pod.uid in self._special:
+            claims.append(self._special[pod.uid])
         asking = [one for one in claims if one.allocation is None and one.known]
         pinned = {one.allocation.node for one in claims if one.allocation is not None and one.allocation.node}
         told = [(one.requests, one.constraints) for one in asking]

@@ -20,6 +20,7 @@ from dds_core.lifecycle import CLAIM_DETACHING, PENDING, WAITING
 from dds_core.matching.allocator import Allocator, Fit, Gates
 from dds_core.model import (
     BLOCKING,
+    IMPLICIT,
     ONLINE,
     Allocation,
     AttachRequest,
@@ -190,7 +191,7 @@ class Settings(Room):
 
 class Demand(Room):
     """Claims and pods. `holders`: claims that are allocated a device; `having`: without admin access; `held_by`: holds (claims of
-    dds)."""
+    dds). `asking`: pods that wait for an extended resource; `special_of`: by pod the claims that the scheduler made for one."""
 
     claims: Table[str, Claim]
     pods: Table[str, Pod]
@@ -209,6 +210,8 @@ class Demand(Room):
         self.claims_for: Index[str, str] = Index()
         self.pods_naming: Index[tuple[str, str], str] = Index()
         self.pods_nominated: Index[str, str] = Index()
+        self.asking: set[str] = set()
+        self.special_of: Index[str, str] = Index()
         self.prioritized = 0
         self.claims.watch(self._claim_changed)
         self.pods.watch(self._pod_changed)
@@ -269,6 +272,8 @@ class Demand(Room):
                 continue
             for consumer in claim.consumers:
                 change(self.claims_for, consumer.uid, uid)
+            if claim.extended and claim.owner:
+                change(self.special_of, claim.owner, uid)
             if allocation is None:
                 continue
             if not stays:
@@ -303,6 +308,7 @@ class Demand(Room):
                     change(self.pods_naming, (pod.namespace, name), uid)
             if pod.nominated:
                 change(self.pods_nominated, pod.nominated, uid)
+        (self.asking.add if new is not None and new.extended_resources else self.asking.discard)(uid)
 
 
 # -- fleet -------------------------------------------------------------------------------------------------------------
@@ -608,6 +614,15 @@ class Inventory(Room):
         self.slices.watch(self._slice_changed)
         self.classes.watch(lambda uid, old, new: self.choice_changed())
         self.taint_rules.watch(lambda uid, old, new: self.choice_changed())
+
+    def class_for(self, resource: str) -> str:
+        """The device class that serves the extended resource, whether or not it exists if the resource names it; "" for none. Of
+        several the scheduler takes the newest, then the first by name."""
+        if resource.startswith(IMPLICIT):
+            return resource.removeprefix(IMPLICIT)
+        serving = (one for one in self.classes.rows.values() if one.extended_resource == resource)
+        found = min(serving, key=lambda one: (-one.created, one.name), default=None)
+        return found.name if found is not None else ""
 
     def device(self, key: DeviceKey) -> Device | None:
         pool = self.pools.get(key[:2])

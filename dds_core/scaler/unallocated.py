@@ -1,33 +1,34 @@
 """Claims that wait for a device and have no allocation (*Unallocated*), and what they wait for, computed from the state.
 
 No event says that a claim waits so: the scheduler has chosen nothing. Such a claim has no allocation, a pod without a node refers
-to it, and a class that it names accepts devices of a model of dds. Why it waits says `dds_core.scaler.lacking`.
+to it, and a class that it names accepts devices of a model of dds. A pod that asks for an extended resource stands for the claim
+that the scheduler will make (`dds_core.scaler.special`). Why it waits says `dds_core.scaler.lacking`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from dds_core.lifecycle import CLAIM_DETACHING, FAILED, RELEASED
-from dds_core.model import Claim, Pod
+from dds_core.model import GATED, Claim, Pod
 from dds_core.scaler.lacking import Survey
 from dds_core.scaler.model import is_tainted
+from dds_core.scaler.special import Asked, special_claims
 from dds_core.scaler.state import State
 
 UNALLOCATED: Final = "Unallocated"
 """The state of such a claim for readers. It is none of a life's: no transition leads to it or from it."""
 
-GATED = "SchedulingGated"
-"""Reason of PodScheduled=False of a pod that the scheduler shall not place yet: it waits for no device."""
 NAMED = 3
 """So many holders, nodes and claims are named."""
 
 
 class Unallocated(NamedTuple):
     """A claim that waits. `since`: when it was made or last given back (microseconds since 1970). `models`: what may serve it.
-    `asked`: how many devices. `reason`: one of `lacking.REASONS`, `why` in words."""
+    `asked`: how many devices. `reason`: one of `lacking.REASONS`, `why` in words. Of a pod that has no claim yet for the extended
+    `resources` that it asks for, `claim` is `pod/NAMESPACE/NAME`, and `uid` and `since` are the pod's."""
 
     claim: str
     uid: str
@@ -37,12 +38,19 @@ class Unallocated(NamedTuple):
     asked: int
     reason: str
     why: str
+    resources: tuple[Asked, ...] = ()
+
+    @property
+    def models_asked(self) -> str:
+        """What it waits for, in words."""
+        return models_asked(self.models, [one[:2] for one in self.resources])
 
 
 class Queue(NamedTuple):
     """The claims that wait for the same models. `free`: devices of these models in pools that no claim has. `held_by`: the claims
     that have one, `idle_on`: the nodes with an attached one that no claim has, each with their number. `whys`: (why, claims), the
-    most frequent first. `longest`: the claims that wait longest."""
+    most frequent first. `longest`: the claims that wait longest. `resources`: (extended resource, device class), by which pods
+    without a claim ask for them."""
 
     models: tuple[str, ...]
     claims: int
@@ -53,23 +61,26 @@ class Queue(NamedTuple):
     idle_on: tuple[tuple[str, int], ...]
     whys: tuple[tuple[str, int], ...]
     longest: tuple[str, ...]
+    resources: tuple[tuple[str, str], ...]
 
 
 def unallocated(state: State) -> list[Unallocated]:
     """All claims that wait without an allocation, longest wait first."""
-    waiting = sorted(_waiting(state), key=lambda one: (one[0], one[1].namespace, one[1].name, one[1].uid))
+    special = special_claims(state)
+    asking = ((one.pod.created, one.claim, one.pod, one.asked) for one in special.values())
+    waiting = sorted((*_waiting(state), *asking), key=lambda one: (one[0], one[1].namespace, one[1].name, one[1].uid))
     if not waiting or not state.settings.config.models:
         return []
-    survey, rows = Survey(state), list[Unallocated]()
-    for _, claim, _ in waiting:
+    survey, rows = Survey(state, {uid: one.claim for uid, one in special.items()}), list[Unallocated]()
+    for _, claim, _, _ in waiting:
         survey.want_of(claim)  # first of all: what selectors name decides which devices are alike
-    for since, claim, pod in waiting:
+    for since, claim, pod, resources in waiting:
         want = survey.want_of(claim)
         if want.models:
             found, name = survey.verdict(pod), f"{pod.namespace}/{pod.name}"
-            rows.append(
-                Unallocated(claim.path, claim.uid, name, since, want.models, want.asked, found.reason, found.why)
-            )
+            called = f"pod/{name}" if resources else claim.path
+            row = called, claim.uid, name, since, want.models, want.asked, found.reason, found.why, resources
+            rows.append(Unallocated(*row))
     return rows
 
 
@@ -94,16 +105,29 @@ def queues(state: State, rows: Sequence[Unallocated]) -> list[Queue]:
                 tuple(sorted(idle.items(), key=lambda one: (-one[1], one[0]))),
                 tuple(Counter(row.why for row in some).most_common()),
                 tuple(row.claim for row in some[:NAMED]),
+                tuple(sorted({(one.resource, one.device_class) for row in some for one in row.resources})),
             )
         )
     return sorted(found, key=lambda one: (-one.claims, one.models))
 
 
+def models_asked(models: Iterable[str], resources: Iterable[tuple[str, str]]) -> str:
+    """Models, with the extended resources and their device classes by which they are asked for, in words."""
+    by = resources_asked(resources)
+    return " or ".join(models) + (f" ({by})" if by else "")
+
+
+def resources_asked(resources: Iterable[tuple[str, str]]) -> str:
+    """Extended resources with their device classes, in words."""
+    return ", ".join(f"{resource} of class {device_class}" for resource, device_class in resources)
+
+
 # -- who waits -----------------------------------------------------------------------------------------------------------
 
 
-def _waiting(state: State) -> Iterator[tuple[int, Claim, Pod]]:
-    """(since, claim, pod) of each claim without an allocation that a pod waits with, whatever it asks for."""
+def _waiting(state: State) -> Iterator[tuple[int, Claim, Pod, tuple[Asked, ...]]]:
+    """(since, claim, pod, no extended resources) of each claim without an allocation that a pod waits with, whatever it asks
+    for."""
     for claim in state.demand.claims.rows.values():
         if claim.allocation is not None or claim.deleting or claim.ours or not claim.known:
             continue
@@ -112,7 +136,7 @@ def _waiting(state: State) -> Iterator[tuple[int, Claim, Pod]]:
             continue  # between the two writes of an exchange, say: it waits, but not for a choice of the scheduler
         pod = next((one for one in state.demand.pods_of(claim) if one.pending and one.waiting != GATED), None)
         if pod is not None:
-            yield max(claim.created, life.since if life is not None else 0), claim, pod
+            yield max(claim.created, life.since if life is not None else 0), claim, pod, ()
 
 
 def _held(state: State) -> dict[str, Counter[str]]:

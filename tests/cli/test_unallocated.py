@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from dds_adapters.jsonl import JsonlLog
 from dds_adapters.jsonl.writing import export
+from dds_commands.claims_and_devices import claim_rows
+from dds_core.replay import moments
+from dds_core.scaler.component import SCALER
+from dds_core.scaler.folds import apply
+from dds_core.scaler.state import State
 from dds_lab.check.subjects import Ours, policy_of, without_hands
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario, parse
@@ -28,6 +35,42 @@ steps:
   - {at: 8s, run: {name: hungry-1, devices: {nvidia-a100-40: 1}}}
   - {at: 8s, run: {name: hungry-2, devices: {nvidia-a100-40: 2}}}
 """
+ASKS = """
+  - at: {at}
+    apply:
+      apiVersion: v1
+      kind: Pod
+      metadata: {{name: {name}}}
+      spec:
+        containers: [{{name: c, image: pause, resources: {{limits: {{example.com/gpu: "{count}"}}}}}}]
+        restartPolicy: Never
+        terminationGracePeriodSeconds: 0
+"""
+EXTENDED = """
+about: pool of one, three pods that ask for an extended resource
+cluster:
+  models:
+    - {model: A100 40G, device: nvidia-a100-40, product: NVIDIA A100 40GB PCIe}
+  fabrics:
+    - {id: 1, devices: {A100 40G: 1}}
+  nodes:
+    - {count: 2, fabric: 1}
+  classes:
+    - name: nvidia-a100-40
+      selectors: ['device.attributes["gpu.nvidia.com"].productName == "NVIDIA A100 40GB PCIe"']
+      extended_resource: example.com/gpu
+parts: {scaler: false, operator: {}}
+steps:
+""" + "".join(
+    [
+        ASKS.format(at="3s", name="lucky", count=1),
+        ASKS.format(at="8s", name="hungry-1", count=1),
+        ASKS.format(at="9s", name="hungry-2", count=1),
+        "  - {at: 90s, delete: pods/lucky}\n",
+        "  - {at: 240s, delete: pods/hungry-1}\n",
+    ]
+)
+BY_CLASS = "example.com/gpu of class nvidia-a100-40"
 TWO_ARE_TOO_MANY = "it asks for 2 on one node; devices in all: 1, in use: 1"
 
 
@@ -35,17 +78,22 @@ def scenario(text: str = EMPTY_POOL) -> Scenario:
     return parse(text, "empty_pool.yaml")
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The exported log of dds in that cluster after a minute."""
-    found, path = scenario(), tmp_path_factory.mktemp("log") / "empty_pool.jsonl"
+def logged(text: str, path: Path, seconds: float) -> str:
+    """The exported log of dds in that cluster after so much time."""
+    found = scenario(text)
     with Lab.virtual(without_hands(found)) as lab:
         subject = Ours(lab, found)
         subject._policy = policy_of(found, scan_interval_seconds=60)
         subject.begin()
-        lab.run(seconds=60)
-        export(subject.log, str(path))
-    return str(path)
+        lab.run(seconds=seconds)
+        export(subject.log, str(path / "empty_pool.jsonl"))
+    return str(path / "empty_pool.jsonl")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The exported log of dds in that cluster after a minute."""
+    return logged(EMPTY_POOL, tmp_path_factory.mktemp("log"), 60)
 
 
 def test_status_says_first_who_waits_for_what(log: str) -> None:
@@ -75,6 +123,7 @@ def test_status_as_data(log: str) -> None:
         "whys": [{"why": "the only device is in use", "claims": 1}, {"why": TWO_ARE_TOO_MANY, "claims": 1}],
         "whys_count": 2,
         "longest": ["default/hungry-1", "default/hungry-2"],
+        "resources": [],
     }
 
 
@@ -136,3 +185,87 @@ def test_of_a_recording(tmp_path: Path) -> None:
         "default/hungry-2": TWO_ARE_TOO_MANY,
     }
     assert "2 claims wait for a device: A100 40G, asked 3, free 0; held by default/lucky" in fine("status", recording)
+
+
+# -- pods of an extended resource, which have no claim -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The exported log of a pool of one and three pods of an extended resource, each served when the one before has gone."""
+    return logged(EXTENDED, tmp_path_factory.mktemp("log"), 400)
+
+
+def standing(log: str, at: str, *options: str) -> dict[str, tuple[str, str]]:
+    """State and reason by pod."""
+    rows = json.loads(fine("claims", log, "--json", "--at", at, *options))
+    return {pod: (row["state"], row["why"]) for row in rows for pod in row["pods"]}
+
+
+def test_who_waits_for_an_extended_resource_is_seen_until_it_is_served(extended: str) -> None:
+    waits = ("Unallocated", "the only device is in use")
+    first, second, third = (f"default/{name}" for name in ("lucky", "hungry-1", "hungry-2"))
+    assert standing(extended, "00:01:00") == {first: ("Bound", ""), second: waits, third: waits}
+    assert standing(extended, "00:02:30") == {second: ("Bound", ""), third: waits}
+    assert standing(extended, "00:06:30") == {third: ("Bound", "")}
+    assert "wait" not in fine("status", extended, "--news", "0")
+
+
+def test_at_no_instant_a_pod_has_two_rows_or_none(extended: str) -> None:
+    """From when the scheduler has refused it until it ends: as a pod, then as its claim."""
+    state, seen, refused = State(), Counter[str](), set[str]()
+    for moment in moments(JsonlLog(extended).read_lean(0), SCALER):
+        for event in (moment.fact, *moment.caused):
+            if event is not None:
+                apply(state, event, moment.at)
+        pods = {pod.uid: f"{pod.namespace}/{pod.name}" for pod in state.demand.pods.rows.values()}
+        refused |= {uid for uid, pod in state.demand.pods.rows.items() if pod.extended_resources}
+        rows = Counter(pod for row in claim_rows(state) if row["state"] != "Released" for pod in row["pods"])
+        for uid in refused & pods.keys():
+            assert rows[pods[uid]] == 1, (moment.at, pods[uid], rows)
+            seen[pods[uid]] += 1
+    assert {"default/hungry-1", "default/hungry-2"} <= seen.keys()
+
+
+def test_status_and_claims_name_resource_class_and_models(extended: str, tmp_path: Path) -> None:
+    log = logged(EXTENDED, tmp_path, 60)
+    lines = fine("status", log, "--news", "0").splitlines()
+    begin = lines.index("") + 1
+    head, *rest = lines[begin : begin + 4]
+    assert head.startswith(
+        f"2 claims wait for a device: A100 40G ({BY_CLASS}), asked 2, free 0; held by default/lucky-"
+    )
+    assert rest[0] == "  the only device is in use"
+    assert rest[1].endswith(": pod/default/hungry-1, pod/default/hungry-2")
+    assert rest[2] == "claims: 2 Unallocated, 1 Bound"
+    (queue,) = json.loads(fine("status", log, "--json"))["unallocated"]
+    assert queue["resources"] == [{"resource": "example.com/gpu", "class": "nvidia-a100-40"}]
+    rows = fine("claims", log, "--state", "Unallocated").splitlines()[2:]
+    assert [row.split()[:2] for row in rows] == [[f"pod/default/hungry-{n}", "Unallocated"] for n in (1, 2)]
+    assert all(row.endswith(f"{BY_CLASS}: the only device is in use") for row in rows)
+    (row,) = json.loads(fine("claims", log, "--json", "--of", "pod/default/hungry-1"))
+    assert row["claim"] == "pod/default/hungry-1" and row["models"] == ["A100 40G"] and row["cycle"] == 0
+    assert row["resources"] == [{"resource": "example.com/gpu", "class": "nvidia-a100-40", "devices": 1}]
+    told = f"pod/default/hungry-1 waits for A100 40G ({BY_CLASS}): the only device is in use"
+    assert told in json.loads(fine("timeline", "pod/default/hungry-1", log, "--json"))["summary"]
+    assert "asks for 1 of example.com/gpu" in fine("timeline", "pod/default/hungry-1", log, "--full")
+
+
+def test_of_a_recording_with_an_extended_resource(tmp_path: Path) -> None:
+    (tmp_path / "extended.yaml").write_text(EXTENDED)
+    recording = str(tmp_path / "extended.jsonl.gz")
+    done = dds("lab", "run", str(tmp_path / "extended.yaml"), "-o", recording)
+    assert done.exit_code == 0, done.output
+    assert "pod/default/hungry-2" in fine("claims", recording, "--at", "00:01:00", "--state", "Unallocated")
+
+
+def test_its_wait_is_that_of_its_claim_once_that_is_there(extended: str) -> None:
+    """The pod is refused at 00:00:08, and the device is free at 00:01:30."""
+    told = fine("timeline", "pod/default/hungry-1", extended).splitlines()
+    assert told[1].startswith("pod default/hungry-1: bound to ") and told[1].endswith(
+        " after 1 min 22 s, deleted at 00:04:00"
+    )
+    assert "where it went: pool 1 min 22 s (100 %)" in told
+    rows = json.loads(fine("claims", extended, "--all", "--json"))
+    waited = {row["pods"][0]: row["waited_seconds"] for row in rows if row["outcome"] == "bound"}
+    assert [round(waited[f"default/{name}"]) for name in ("lucky", "hungry-1", "hungry-2")] == [15, 82, 231]

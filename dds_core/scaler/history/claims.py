@@ -17,6 +17,7 @@ from dds_core.model import FINISHED, Pod
 from dds_core.scaler.blame import (
     OBSERVE,
     ORDER,
+    POOL,
     RETRY,
     SCHEDULER,
     STAGES,
@@ -234,6 +235,11 @@ class ClaimHistory:
         if not self.stage:
             self.enter(SCHEDULER, at)
 
+    def was_awaited(self, since: int) -> None:
+        """Its pod waited for the pool, before the scheduler made it."""
+        if self.spans and since < self.spans[0].since:
+            self.spans.insert(0, Span(POOL, since, self.spans[0].since))
+
     def nobody_waits(self, at: int) -> None:
         """The last pod went. A life that waits ends its wait with its release."""
         if self.state not in WAITING and (self.waits or not self.state):
@@ -338,12 +344,12 @@ _NOT_UNDER_WAY = (ORDER, OBSERVE)
 
 
 class PodHistory:
-    """A pod by namespace/name; `known` is updated by `take`. `first`: when it was seen first; `bound`: when it got its node;
-    `gone`: when it ended; 0 for not yet. `early`: it existed when the log begins."""
+    """A pod by namespace/name; `known` is updated by `take`. `uid`: of the last one of the name; `first`: when it was seen first;
+    `bound`: when it got its node; `gone`: when it ended; 0 for not yet. `early`: it existed when the log begins."""
 
     def __init__(self, name: str, known: Known) -> None:
         self._name, self._known = name, known
-        self._begun, self._uid = False, ""
+        self._begun, self.uid = False, ""
         self._last = Pod(uid="")
         self.first = self.bound = self.gone = 0
         self.early = False
@@ -359,9 +365,14 @@ class PodHistory:
                 self._seen(row, moment.at, early=begins, gone=now is None)
 
     def _seen(self, pod: Pod, at: int, *, early: bool, gone: bool) -> None:
-        if pod.uid != self._uid:
-            self._uid, self.first, self.bound, self.early = pod.uid, at, 0, early
+        if pod.uid != self.uid:
+            self.uid, self.first, self.bound, self.early = pod.uid, at, 0, early
         self._last, self.bound, self.gone = pod, self.bound or (at if pod.node else 0), at if gone else 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether it was seen, has no node and has not ended."""
+        return bool(self.first) and not self.bound and not self.gone
 
     def words(self, now: int) -> str:
         """One sentence; "" for a pod that was never seen."""

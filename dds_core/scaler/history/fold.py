@@ -76,6 +76,8 @@ class History:
         self._known = known if known is not None else Known()
         self._uid_of: dict[tuple[str, str], str] = {}
         self._pods_of: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        self._asking: dict[str, int] = {}
+        """By pod: since when the scheduler has refused its extended resources without a claim; 0 once it has allocated one."""
         self._waiting_at: dict[str, set[str]] = defaultdict(set)
         self._resources_at: dict[str, set[str]] = defaultdict(set)
         self._holders: dict[DeviceKey, set[str]] = defaultdict(set)
@@ -256,6 +258,11 @@ class History:
         self._keys_of[device].add(key)
 
     def _pod(self, before: Pod | None, pod: Pod, at: int, gone: bool) -> None:
+        if gone:
+            self._asking.pop(pod.uid, None)
+        elif pod.extended_resources and pod.waiting == NO_NODE_FITS:
+            made = (pod.namespace, pod.extended_claim) in self._uid_of
+            self._asking.setdefault(pod.uid, 0 if made else at)
         for name in filter(None, {*pod.claims, pod.extended_claim}):
             pods = self._pods_of[pod.namespace, name]
             came = pods.setdefault(pod.uid, at)
@@ -520,6 +527,9 @@ class History:
                 if self._ready_for.get(uid) == move.claim:
                     del self._ready_for[uid]
         history.moved(move, at, node, self._models(allocation), coming)
+        if claim is not None and claim.extended and allocation is not None and self._asking.get(claim.owner):
+            history.was_awaited(self._asking[claim.owner])
+            self._asking[claim.owner] = 0
         if move.target == ATTACHED:
             self._ready_for |= dict.fromkeys(move.devices, move.claim)
         if history.attempts and move.target in WAITING:

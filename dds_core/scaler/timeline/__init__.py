@@ -349,8 +349,9 @@ def naming(rows: Iterable[LeanEvent]) -> Iterator[LeanEvent]:
 
 class Directory(telling.Directory):
     """Every claim, device and node that was ever seen, by all their names: a claim by namespace/name, name or uid, a device by
-    UUID or by name or uid of its resource, a node by name or uid. Also what stands for several: a pod for its claims, a request
-    for the devices that it brought, a model or a fabric for its devices."""
+    UUID or by name or uid of its resource, a node by name or uid. Also what stands for several: a pod for its claims (and for
+    itself, if it waited for an extended resource), a request for the devices that it brought, a model or a fabric for its
+    devices."""
 
     kinds = "claim, device, node, pod, request, model or fabric"
     advice = (
@@ -364,6 +365,7 @@ class Directory(telling.Directory):
         self._pods: dict[
             str, tuple[Pod, set[str]]
         ] = {}  # with the names of all its claims: one that was made for it may go
+        self._asking: set[str] = set()
         self._claims: dict[tuple[str, str], set[str]] = {}
         self._known = Known()
 
@@ -386,6 +388,8 @@ class Directory(telling.Directory):
             name = ("pod", f"{pod.namespace}/{pod.name}")
             for text in (name[1], pod.name, pod.uid):
                 self._call(name, text)
+            if pod.uid in self._asking:
+                self._stands_for(name, pod.uid)
             for claim in claims:
                 for uid in self._claims.get((pod.namespace, claim), ()):
                     self._stands_for(name, uid)
@@ -403,6 +407,8 @@ class Directory(telling.Directory):
             case Pod():
                 claims = self._pods[row.uid][1] if row.uid in self._pods else set()
                 self._pods[row.uid] = (row, claims | {*row.claims, row.extended_claim})
+                if row.extended_resources:
+                    self._asking.add(row.uid)
             case AttachRequest():
                 self._add(("request", row.name), row.uid)
 

@@ -75,6 +75,8 @@ class ClaimScope:
         return True
 
     def _is_ours(self, pod: Pod) -> bool:
+        if pod.uid in self.uids:
+            return True
         for uid in self.uids:
             claim = self._known.claim(uid)
             if claim is None:

@@ -39,6 +39,9 @@ def _pod(before: Pod | None, pod: Pod, known: telling.Known) -> Iterator[str]:
     old = before if before is not None else Pod(uid=pod.uid)
     if before is None:
         yield f"{name} is there" + (f", for scheduler {pod.scheduler}" if pod.scheduler else "")
+    if pod.extended_resources and pod.extended_resources != old.extended_resources:
+        asked = ", ".join(f"{count} of {resource}" for resource, count in pod.extended_resources.items())
+        yield f"{name} asks for {asked}"
     if pod.nominated != old.nominated and not pod.node:
         yield f"{name} is nominated to {pod.nominated}" if pod.nominated else f"{name}: its nomination was taken back"
     if pod.waiting != old.waiting and not pod.node:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,8 @@ from dds_adapters.kubernetes.decode import config, decoding, raw_objects
 from dds_adapters.kubernetes.decode.config import MAX_PREFIX, MODES
 from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.decode.translate import RESOURCES as RESOURCES_BY_NAME
+from dds_core.errors import InputError
+from dds_core.matching import quantities
 from dds_core.text import scrub
 
 # -- the ConfigMap's texts: YAML that people write, which may contain anything
@@ -175,8 +177,8 @@ class Allowed:
         self._encode = msgspec.json.Encoder().encode
 
     def kept(self, type: str, raw: bytes) -> bytes | None:
-        """The JSON of an object with the allowed fields only; None for an object that is not recorded: a pod without claims, a
-        ConfigMap other than that of dds, or anything that is no JSON object."""
+        """The JSON of an object with the allowed fields only; None for an object that is not recorded: a pod that has no claims
+        and waits for no extended resource, a ConfigMap other than that of dds, or anything that is no JSON object."""
         try:
             found = msgspec.json.decode(raw)
         except (ValueError, RecursionError):
@@ -185,7 +187,8 @@ class Allowed:
             return None
         projected = _project(found, self._shape)
         self._narrow(projected)
-        return self._encode(projected) if self._matters(type, projected, raw) else None
+        kept = self._encode(projected)
+        return kept if self._matters(type, projected, kept) else None
 
     def _narrow(self, obj: dict[str, Any]) -> None:
         meta = obj.get("metadata")
@@ -204,6 +207,8 @@ class Allowed:
         _change(obj, ("apiVersion",), lambda text: text if text in _API_VERSIONS else _OTHER)
         if self._resource == "configmaps" and isinstance(obj.get("data"), dict):
             obj["data"] = known_data(obj["data"])
+        if self._resource == "pods":
+            _keep_extended(obj)
         for path in SCRUBBED.get(self._resource, ()):
             _change(obj, path, scrub)
         for conditions in _conditions(obj, self._resource):
@@ -223,16 +228,48 @@ class Allowed:
             known = uid in self._known
             self._known.discard(uid)
             return known
-        if uid not in self._known and not _refers_to_claims(obj):
+        if uid not in self._known and not _refers_to_claims(obj) and not _waits_for_extended(raw):
             return False
         self._known.add(uid)
         return True
+
+
+def _keep_extended(pod: dict[str, Any]) -> None:
+    """Of what containers ask for, keep only extended resources. A value of a wrong type stays, without its name: the decoder
+    rejects it in the same way."""
+    spec = pod.get("spec")
+    for part in ("initContainers", "containers"):
+        containers = spec.get(part) if isinstance(spec, dict) else None
+        for one in containers if isinstance(containers, list) else ():
+            resources = one.get("resources") if isinstance(one, dict) else None
+            requests = resources.get("requests") if isinstance(resources, dict) else None
+            if isinstance(resources, dict) and isinstance(requests, dict):
+                resources["requests"] = dict(_extended(requests))
+
+
+def _extended(requests: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, amount in requests.items():
+        if not isinstance(amount, str | int | float) or isinstance(amount, bool):
+            yield "", amount
+        elif decoding.is_extended(name):
+            try:
+                quantities.parse(str(amount))
+            except InputError:
+                amount = ""
+            yield name, amount
 
 
 def _refers_to_claims(pod: dict[str, Any]) -> bool:
     spec, status = pod.get("spec"), pod.get("status")
     spec, status = (one if isinstance(one, dict) else {} for one in (spec, status))
     return bool(spec.get("resourceClaims") or status.get("extendedResourceClaimStatus"))
+
+
+def _waits_for_extended(raw: bytes) -> bool:
+    try:
+        return bool(decoding.pod(raw).extended_resources)
+    except Fault:
+        return False
 
 
 def _keep_only(meta: dict[str, Any], part: str, names: tuple[str, ...] | None) -> None:

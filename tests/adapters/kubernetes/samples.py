@@ -291,7 +291,7 @@ _SAMPLES: dict[str, dict[str, Any]] = {
                         {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
                     ],
                     "args": ["--token", "abc"],
-                    "resources": {"claims": [{"name": "d0"}]},
+                    "resources": {"claims": [{"name": "d0"}], "requests": {"example.com/gpu": "1", "cpu": "100m"}},
                 }
             ],
             "volumes": [{"name": "v", "secret": {"secretName": "s"}}],

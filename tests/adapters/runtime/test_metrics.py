@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -20,6 +21,7 @@ from dds_adapters.runtime.metrics.fleet import Stages
 from dds_adapters.runtime.operation import sources_of
 from dds_core.events import Rejected, Started, WriteRefused
 from dds_core.log.envelope import Envelope
+from dds_core.model import Pod
 from dds_core.replay import fold_log, of_steps
 from dds_core.scaler.component import SCALER, Engine
 from dds_core.scaler.events import ClaimMoved, DeviceMoved, NodeGone
@@ -28,7 +30,7 @@ from dds_core.scaler.history.usage import usage
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
 from tests.support.commits import Committed, commits
-from tests.support.world import A100, H100, World, asks
+from tests.support.world import A100, H100, World, asks, class_of
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
 DELAY = 2_000
@@ -432,6 +434,14 @@ def test_who_waits_without_an_allocation_is_counted_by_model_and_reason() -> Non
     samples = scraped(registry)
     assert value(samples, "dds_unallocated_claims", model="A100 40G", reason="in-use") == 2
     assert value(samples, "dds_unallocated_claims", model="H100 80G", reason="no-device") == 1
+    world.observe(replace(class_of(A100), extended_resource="example.com/gpu"))
+    world.pod("d", waiting="Unschedulable", extended_resources={"example.com/gpu": 1})
+    metrics.committed([], world.state)
+    metrics.look(world.state)
+    assert value(scraped(registry), "dds_unallocated_claims", model="A100 40G", reason="in-use") == 3, (
+        "a pod without a claim"
+    )
+    world.gone(world.get(Pod, "d"))
     world.finish("a", "b", "c")
     metrics.look(world.state)
     assert len(scraped(registry)["dds_unallocated_claims"]) == 2, "nothing was committed since"

@@ -1,8 +1,11 @@
 """The claim of an extended resource is deleted and made again at the hand-over: its reservation belongs to the pod."""
 
+from msgspec.structs import replace
+
 from dds_core.model import Claim
 from dds_core.scaler import events as e
-from tests.support.world import World, one_node
+from dds_core.scaler.unallocated import unallocated
+from tests.support.world import A100, World, class_of, one_node
 
 POD = "pod-default-web"
 
@@ -68,3 +71,14 @@ def test_a_promise_that_is_not_kept_in_time_expires_though_the_claim_is_gone() -
     world.tick(120)
     assert len(world.events(e.ReservationDropped)) == 1
     assert not world.state.hand_over.reservations.rows
+
+
+def test_between_two_claims_the_pod_waits_for_its_device_and_for_no_choice() -> None:
+    world, name = handed_over()
+    world.observe(replace(class_of(A100), extended_resource="example.com/gpu"))
+    world.gone(world.get(Claim, name))
+    world.pod("web", waiting="SchedulerError", extended_resources={"example.com/gpu": 1})
+    assert unallocated(world.state) == []
+    world.tick(120)
+    (row,) = unallocated(world.state)
+    assert row.claim == "pod/default/web"

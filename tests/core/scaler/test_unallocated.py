@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from dds_core.matching.allocator import Allocator, Fit
 from dds_core.model import (
     CORDON,
+    GATED,
     Alternative,
     Claim,
     ClaimRequest,
@@ -26,7 +27,8 @@ from dds_core.model import (
 )
 from dds_core.scaler import events as e
 from dds_core.scaler import lacking
-from dds_core.scaler.unallocated import GATED, Unallocated, queues, unallocated
+from dds_core.scaler.state import dump, load
+from dds_core.scaler.unallocated import Unallocated, queues, unallocated
 from dds_core.timeline.instants import rfc3339
 from tests.support.world import A100, GPU, H100, SECOND, World, asks, class_of
 
@@ -496,3 +498,129 @@ def test_a_request_of_an_old_log_is_not_judged() -> None:
     world.update(world.get(Claim, "old"), requests=(ClaimRequest("r0", alternatives=(Alternative(A100.device),)),))
     assert only(world).reason == lacking.UNTRIED
     assert class_of(A100).name == A100.device
+
+
+# -- pods that ask for an extended resource --------------------------------------------------------------------------------
+
+RESOURCE = "example.com/gpu"
+
+
+def asking(world: World, name: str = "hungry", **resources: int) -> None:
+    """A pod for whose extended resources the scheduler has found no node, and has made no claim; `gpu` is `RESOURCE`."""
+    asked = {RESOURCE if key == "gpu" else key: count for key, count in (resources or {"gpu": 1}).items()}
+    world.pod(name, waiting="Unschedulable", extended_resources=asked, created=world.now)
+
+
+def served(free: int, *nodes: str, resource: str = RESOURCE) -> World:
+    """A pool whose class serves the resource."""
+    world = one_node(free, *nodes)
+    world.observe(replace(class_of(A100), extended_resource=resource))
+    return world
+
+
+def test_a_pod_of_an_extended_resource_waits_as_the_claim_that_it_will_have() -> None:
+    world = served(1)
+    world.waits("first", "node0")
+    world.settle()
+    hungry(world, "claimed")
+    asking(world)
+    claimed, row = sorted(unallocated(world.state), key=lambda one: len(one.resources))
+    assert (row.claim, row.pod, row.models, row.asked) == ("pod/default/hungry", "default/hungry", ("A100 40G",), 1)
+    assert row.resources == ((RESOURCE, A100.device, 1),) and claimed.resources == ()
+    assert (row.reason, row.why) == (claimed.reason, claimed.why) == (lacking.IN_USE, "all 2 are in use")
+    assert row.since == world.get(Pod, "hungry").created
+    (queue,) = queues(world.state, unallocated(world.state))
+    assert (queue.claims, queue.asked, queue.resources) == (2, 2, ((RESOURCE, A100.device),))
+    assert {*queue.longest} == {"default/claimed", "pod/default/hungry"}
+
+
+@pytest.mark.parametrize(
+    "change", [{"deleting": True}, {"phase": "Failed"}, {"node": "node0"}, {"extended_resources": {}}]
+)
+def test_such_a_pod_that_does_not_wait_is_none(change: dict[str, Any]) -> None:
+    world = served(0)
+    asking(world)
+    assert unallocated(world.state)
+    world.update(world.get(Pod, "hungry"), **change)
+    assert unallocated(world.state) == []
+
+
+def test_what_no_class_serves_is_not_waited_for_until_one_does() -> None:
+    world = one_node(0)
+    asking(world)
+    assert unallocated(world.state) == [], "a device plugin may serve it"
+    world.observe(replace(class_of(A100), extended_resource=RESOURCE))
+    assert why(world) == (lacking.NONE, "there is no device of class nvidia-a100-40")
+    world.observe(DeviceClass("class-nic", "nic", ('device.driver == "nic.example.com"',), "example.com/nic"))
+    world.update(world.get(Pod, "hungry"), extended_resources={"example.com/nic": 1})
+    assert unallocated(world.state) == [], "its devices are of no model"
+
+
+def test_the_implicit_resource_names_its_class_and_that_may_be_missing() -> None:
+    world = one_node(1)
+    asking(world, "hungry", **{f"deviceclass.resource.kubernetes.io/{A100.device}": 2})
+    assert why(world) == (lacking.TOO_FEW, "it asks for 2 on one node; devices in all: 1, in use: 0")
+    assert only(world).resources[0].device_class == A100.device
+    world.gone(world.state.inventory.classes.rows[f"class-{A100.device}"])
+    assert why(world) == (lacking.NO_CLASS, "the DeviceClass nvidia-a100-40 does not exist")
+
+
+def test_of_several_classes_for_one_resource_the_newest_counts_then_the_first_by_name() -> None:
+    world = served(1)
+    world.observe(replace(class_of(H100), extended_resource=RESOURCE))
+    asking(world)
+    first, second = sorted((A100.device, H100.device))
+    assert only(world).resources[0].device_class == first
+    world.update(world.state.inventory.classes.rows[f"class-{second}"], created=world.now)
+    assert only(world).resources[0].device_class == second
+
+
+def test_its_claims_and_its_extended_resources_are_wanted_together() -> None:
+    world = served(1)
+    hungry(world)
+    assert only(world).reason == lacking.UNTRIED
+    world.pod("hungry", extended_resources={RESOURCE: 1}, created=world.now)
+    rows = unallocated(world.state)
+    assert {row.claim: row.reason for row in rows} == {
+        "default/hungry": lacking.TOGETHER,
+        "pod/default/hungry": lacking.TOGETHER,
+    }
+
+
+def special(world: World, name: str = "hungry-x", **fields: Any) -> Claim:
+    """The claim that the scheduler makes for the pod `hungry`."""
+    world.observe(
+        Claim(
+            f"uid-{name}",
+            "default",
+            name,
+            world.now,
+            extended=True,
+            owner=world.get(Pod, "hungry").uid,
+            requests=(asks("container-0-request-0", A100.device),),
+            **fields,
+        )
+    )
+    return world.get(Claim, name)
+
+
+def test_the_row_is_that_of_its_claim_from_when_a_reader_finds_that() -> None:
+    world = served(1)
+    asking(world)
+    special(world)
+    assert only(world).claim == "pod/default/hungry", "neither allocated nor named in the pod's status"
+    world.update(world.get(Pod, "hungry"), extended_claim="hungry-x")
+    assert only(world).claim == "default/hungry-x"
+    world.allocate("hungry-x", "node0")
+    assert unallocated(world.state) == []
+    world.gone(world.get(Claim, "hungry-x"))
+    assert only(world).claim == "pod/default/hungry", "its status names it still"
+
+
+def test_a_restart_shows_the_same() -> None:
+    world = served(1)
+    world.waits("first", "node0")
+    world.settle()
+    asking(world)
+    again = load(dump(world.state))
+    assert unallocated(again) == unallocated(world.state) != []

@@ -218,6 +218,21 @@ def test_a_pod_matters_from_its_first_claim_to_its_end() -> None:
     assert seen == [False, False, True, True, True, False]
 
 
+def test_a_pod_that_waits_for_an_extended_resource_is_kept_with_nothing_else_that_it_asks_for() -> None:
+    pod = sample("pods")
+    del pod["spec"]["resourceClaims"], pod["spec"]["nodeName"], pod["status"]["extendedResourceClaimStatus"]
+    pod["status"] |= {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+    }
+    raw = kept("pods", pod)
+    assert raw is not None and events("pods", raw) == seen("pods", pod) != []
+    (container,) = json.loads(raw)["spec"]["containers"]
+    assert container == {"resources": {"requests": {"example.com/gpu": "1"}}}
+    pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1"}
+    assert kept("pods", pod) is None
+
+
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"3", b'"x"', b"[" * 100_000])
 def test_what_is_no_object_is_left_out(raw: bytes) -> None:
     assert Allowed("nodes").kept("ADDED", raw) is None

@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -21,6 +23,9 @@ from dds_adapters.kubernetes.decode.raw_objects import Object
 from dds_core.errors import DdsError, InputError
 from dds_core.matching import quantities
 from dds_core.model import (
+    FINISHED,
+    GATED,
+    IMPLICIT,
     OWNER,
     OWNER_LABEL,
     PUBLISHER,
@@ -211,8 +216,9 @@ def device_class(raw: bytes) -> DeviceClass:
     """A DeviceClass. Raises Fault."""
     found = read(raw_.device_class, raw, "DeviceClass", DRA)
     spec = found.spec or _NO_CLASS
-    selectors = _selectors("spec", spec.selectors)
-    return DeviceClass(found.metadata.uid, found.metadata.name, selectors, spec.extended_resource_name or "")
+    selectors, meta, resource = _selectors("spec", spec.selectors), found.metadata, spec.extended_resource_name or ""
+    created = instant(meta.creation_timestamp) if resource else 0
+    return DeviceClass(meta.uid, meta.name, selectors, resource, created)
 
 
 def taint_rule(raw: bytes) -> TaintRule:
@@ -256,6 +262,16 @@ def pod(raw: bytes) -> Pod:
 def pod_of(meta: raw_.Metadata, spec: raw_.PodSpec, status: raw_.PodStatus) -> Pod:
     made = {one.name: one.resource_claim_name or "" for one in status.resource_claim_statuses or ()}
     extended = status.extended_resource_claim_status
+    waiting = next(
+        (
+            _reason(condition.reason)
+            for condition in status.conditions or ()
+            if condition.type == "PodScheduled" and condition.status == "False"
+        ),
+        "",
+    )
+    refused = waiting not in ("", GATED) and not spec.node_name and status.phase not in FINISHED
+    resources = _extended_resources(spec) if refused else {}
     return Pod(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -268,21 +284,55 @@ def pod_of(meta: raw_.Metadata, spec: raw_.PodSpec, status: raw_.PodStatus) -> P
         deleting=meta.deletion_timestamp is not None,
         claims=tuple(one.resource_claim_name or made.get(one.name, "") for one in spec.resource_claims or ()),
         extended_claim=extended.resource_claim_name if extended is not None else "",
-        waiting=next(
-            (
-                _reason(condition.reason)
-                for condition in status.conditions or ()
-                if condition.type == "PodScheduled" and condition.status == "False"
-            ),
-            "",
-        ),
+        waiting=waiting,
         tolerations=_tolerations(spec.tolerations),
+        extended_resources=resources,
+        created=instant(meta.creation_timestamp) if resources else 0,
     )
 
 
 def refers_to_claims(found: Pod) -> bool:
-    """Whether dds needs a pod that it has not seen before."""
+    """Whether a pod uses claims."""
     return bool(found.claims or found.extended_claim)
+
+
+def is_extended(resource: str) -> bool:
+    """Whether devices may serve the resource: one with a domain that is not Kubernetes' own, or the implicit one of a device
+    class. A node's device plugin may serve the former as well."""
+    if "/" not in resource:
+        return False
+    own = "kubernetes.io/" in resource or resource.startswith("requests.")
+    return not own or resource.startswith(IMPLICIT)
+
+
+def _extended_resources(spec: raw_.PodSpec) -> dict[str, int]:
+    """How many of each the scheduler counts: all containers and sidecars together, or an init container and the sidecars started
+    before it, if that is more."""
+    every = (*(spec.init_containers or ()), *(spec.containers or ()))
+    if not any(is_extended(name) for one in every for name in _requests(one)):  # usually
+        return {}
+    together, most = Counter[str](), Counter[str]()
+    for one in spec.init_containers or ():
+        if one.restart_policy == "Always":
+            together += _asked(one)
+        else:
+            most |= together + _asked(one)
+    for one in spec.containers or ():
+        together += _asked(one)
+    return dict(sorted((most | together).items()))
+
+
+def _requests(container: raw_.Container) -> raw_.Quantities:
+    return (container.resources.requests if container.resources is not None else None) or {}
+
+
+def _asked(container: raw_.Container) -> Counter[str]:
+    found = Counter[str]()
+    for name, amount in _requests(container).items():
+        if is_extended(name):
+            with suppress(InputError):  # the API server takes no such amount
+                found[name] = quantities.parse(str(amount)).integer
+    return +found
 
 
 def attach_request(raw: bytes) -> AttachRequest:

@@ -26,8 +26,6 @@ DAEMON_SET = "DaemonSet"
 READY = "Ready"
 RESIZE_PENDING, INFEASIBLE = "PodResizePending", "Infeasible"
 
-Quantities = dict[str, str | int | float]
-
 # -- nodes ---------------------------------------------------------------------------------------------------------------
 
 
@@ -36,7 +34,7 @@ class _NodeSpec(raw_.NodeSpec, frozen=True):
 
 
 class _NodeStatus(raw_.Part, frozen=True):
-    allocatable: Quantities | None = None
+    allocatable: raw_.Quantities | None = None
     conditions: tuple[raw_.PodCondition, ...] | None = None
 
 
@@ -69,14 +67,8 @@ def worker(raw: bytes) -> Worker:
 # -- pods ----------------------------------------------------------------------------------------------------------------
 
 
-class _Resources(raw_.Part, frozen=True):
-    requests: Quantities | None = None
-
-
-class _Container(raw_.Part, frozen=True):
+class _Container(raw_.Container, frozen=True):
     name: str = ""
-    resources: _Resources | None = None
-    restart_policy: str = ""
 
 
 class _NodeAffinity(raw_.Part, frozen=True):
@@ -92,23 +84,23 @@ class _Affinity(raw_.Part, frozen=True):
 class _PodSpec(raw_.PodSpec, frozen=True):
     containers: tuple[_Container, ...] | None = None
     init_containers: tuple[_Container, ...] | None = None
-    overhead: Quantities | None = None
-    resources: _Resources | None = None
+    overhead: raw_.Quantities | None = None
+    resources: raw_.Resources | None = None
     node_selector: dict[str, str] | None = None
     affinity: _Affinity | None = None
 
 
 class _ContainerStatus(raw_.Part, frozen=True):
     name: str = ""
-    allocated_resources: Quantities | None = None
-    resources: _Resources | None = None
+    allocated_resources: raw_.Quantities | None = None
+    resources: raw_.Resources | None = None
 
 
 class _PodStatus(raw_.PodStatus, frozen=True):
     container_statuses: tuple[_ContainerStatus, ...] | None = None
     init_container_statuses: tuple[_ContainerStatus, ...] | None = None
-    allocated_resources: Quantities | None = None
-    resources: _Resources | None = None
+    allocated_resources: raw_.Quantities | None = None
+    resources: raw_.Resources | None = None
 
 
 class _RawPod(raw_.Object, frozen=True, kw_only=True):
@@ -203,7 +195,7 @@ def _granted(place: str, status: _ContainerStatus | _PodStatus) -> tuple[Counter
     return allocated, _requests(place, status.resources)
 
 
-def _requests(place: str, found: _Resources | None) -> Counter[str]:
+def _requests(place: str, found: raw_.Resources | None) -> Counter[str]:
     return Counter(_amounts(f"{place}.resources.requests", found.requests if found is not None else None, up=True))
 
 

@@ -326,12 +326,26 @@ class PodClaim(Part, frozen=True):
     resource_claim_name: str | None = None
 
 
+Quantities = dict[str, str | int | float]
+
+
+class Resources(Part, frozen=True):
+    requests: Quantities | None = None
+
+
+class Container(Part, frozen=True):
+    resources: Resources | None = None
+    restart_policy: str = ""
+
+
 class PodSpec(Part, frozen=True):
     node_name: str = ""
     scheduler_name: str = ""
     resource_claims: tuple[PodClaim, ...] | None = None
     tolerations: tuple[RawToleration, ...] | None = None
     priority: Int64 | None = None
+    containers: tuple[Container, ...] | None = None
+    init_containers: tuple[Container, ...] | None = None
 
 
 class PodCondition(Part, frozen=True):

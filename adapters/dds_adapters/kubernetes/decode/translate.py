@@ -143,9 +143,12 @@ class Translator:
             new = structs.replace(new, hold="")
         old = self._view.object(resource.kind, new.uid)
         facts = list(self._replaced(resource, new)) if old is None else []
-        if old is not None or not isinstance(new, Pod) or decoding.refers_to_claims(new):
-            facts.extend(_changed(old, _same_error(old, new)))
-        return tuple(facts)
+        if isinstance(new, Pod) and not decoding.refers_to_claims(new):
+            if old is None and not new.extended_resources:
+                return tuple(facts)
+            if old is not None and new.node and not decoding.refers_to_claims(old):
+                return (_gone(Pod, new.uid),)  # it waited for an extended resource that its node has without a claim
+        return (*facts, *_changed(old, _same_error(old, new)))
 
     def _seen_config(self, resource: Resource, raw: bytes) -> tuple[Event, ...]:
         """The fabric's ConfigMap; of any other ConfigMap only the name is read. Raises Fault if the whole is unusable."""

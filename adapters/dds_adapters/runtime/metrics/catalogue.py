@@ -33,9 +33,10 @@ CLAIMS = Named("dds_claims", "gauge", "Claims by state.", ("state",))
 UNALLOCATED = Named(
     "dds_unallocated_claims",
     "gauge",
-    "Claims of waiting pods without an allocation, by the models that may serve them and by what they wait for: no-class, "
-    "no-device, selector, too-few, in-use, device-taint, counters, constraint, capacity, together, cool-down, coexistence, "
-    "limit, node, untried (a device is free), not-computed. Counted every 15 s.",
+    "Claims of waiting pods without an allocation, and pods that wait for an extended resource without a claim, by the models "
+    "that may serve them and by what they wait for: no-class, no-device, selector, too-few, in-use, device-taint, counters, "
+    "constraint, capacity, together, cool-down, coexistence, limit, node, untried (a device is free), not-computed. Counted "
+    "every 15 s.",
     ("model", "reason"),
 )
 STAGE = Named(

@@ -99,7 +99,7 @@ WHOLE: dict[str, Any] = {
             )
         },
     ),
-    "deviceclasses": DeviceClass("u-1", "gpu", ("device.driver == 'gpu.nvidia.com'",), "example.com/gpu"),
+    "deviceclasses": DeviceClass("u-1", "gpu", ("device.driver == 'gpu.nvidia.com'",), "example.com/gpu", CREATED),
     "devicetaintrules": TaintRule("u-1", "t1", "gpu.nvidia.com", "n1", "gpu-0", TAINT),
     "nodes": Node("u-1", "n1", {"team": "blue"}, (TAINT,), unschedulable=True),
     "pods": Pod(
@@ -591,6 +591,28 @@ def test_a_pod_whose_claims_are_not_made_yet() -> None:
     obj["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True", "reason": "x"}]}
     found = decoding.pod(raw_of(obj))
     assert (found.claims, found.extended_claim, found.waiting) == (("c1", ""), "", "")
+
+
+def test_how_many_of_an_extended_resource_a_pod_asks_for() -> None:
+    """All containers and sidecars together, or an init container and the sidecars before it, if that is more."""
+
+    def container(gpus: str, **fields: str) -> dict[str, Any]:
+        return {"name": "c", "resources": {"requests": {"example.com/gpu": gpus, "cpu": "1"}}, **fields}
+
+    found = sample("pods")
+    del found["spec"]["nodeName"]
+    found["status"] |= {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulerError"}],
+    }
+    implicit = {"name": "d", "resources": {"requests": {"deviceclass.resource.kubernetes.io/gpu": "1"}}}
+    found["spec"]["containers"] = [container("1"), container("2"), implicit, {"name": "none"}]
+    asked = {"deviceclass.resource.kubernetes.io/gpu": 1, "example.com/gpu": 3}
+    assert DECODE["pods"](raw_of(found)).extended_resources == asked
+    found["spec"]["initContainers"] = [container("1", restartPolicy="Always"), container("3")]
+    assert DECODE["pods"](raw_of(found)).extended_resources == asked | {"example.com/gpu": 4}
+    found["spec"]["initContainers"] = [container("7"), container("1", restartPolicy="Always")]
+    assert DECODE["pods"](raw_of(found)).extended_resources == asked | {"example.com/gpu": 7}
 
 
 def test_a_toleration_without_operator_means_equal() -> None:

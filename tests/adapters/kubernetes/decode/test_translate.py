@@ -141,6 +141,52 @@ def test_a_pod_matters_from_its_special_claim_on_and_stays_known() -> None:
     assert type(watched.sees("pods", pod, "DELETED")[0]) is PodGone
 
 
+def waiting_pod(**requests: str) -> dict[str, Any]:
+    """A pod without claims for which the scheduler has found no node; `gpu` is example.com/gpu."""
+    pod = sample("pods")
+    del pod["spec"]["resourceClaims"], pod["spec"]["nodeName"], pod["status"]["extendedResourceClaimStatus"]
+    asked = {"example.com/gpu" if name == "gpu" else name: amount for name, amount in requests.items()}
+    pod["spec"]["containers"] = [{"name": "c", "resources": {"requests": asked}}]
+    pod["status"]["phase"] = "Pending"
+    pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
+    return pod
+
+
+def test_a_pod_that_waits_for_an_extended_resource_matters_as_long_as_it_waits() -> None:
+    watched = Watched()
+    pod = waiting_pod(gpu="2", cpu="1")
+    (event,) = watched.sees("pods", pod, "ADDED")
+    assert changed(event)["extended_resources"] == {"example.com/gpu": 2} and changed(event)["created"] > 0
+    (event,) = watched.sees("pods", put(pod, "spec/nodeName", "n1"))
+    assert type(event) is PodGone, "a device plugin of its node serves it"
+    assert watched.sees("pods", pod, "DELETED") == ()
+
+
+def test_with_its_claim_it_stays_known_on_its_node() -> None:
+    watched = Watched()
+    pod = waiting_pod(gpu="1")
+    watched.sees("pods", pod, "ADDED")
+    watched.sees("pods", put(pod, "status/extendedResourceClaimStatus", {"resourceClaimName": "x"}))
+    (event,) = watched.sees("pods", put(pod, "spec/nodeName", "n1"))
+    assert changed(event) == {"node": "n1", "extended_resources": {}, "created": 0}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("spec/containers/0/resources/requests", {"cpu": "1", "hugepages-2Mi": "2Mi", "pods.kubernetes.io/x": "1"}),
+        ("spec/containers/0/resources/requests", {"example.com/gpu": "0"}),
+        ("status/conditions", []),
+        ("status/conditions/0/reason", "SchedulingGated"),
+        ("status/phase", "Failed"),
+        ("spec/nodeName", "n1"),
+    ],
+    ids=["native", "none", "not tried", "gated", "ended", "bound"],
+)
+def test_a_pod_that_waits_for_none_is_none_of_our_business(path: str, value: Any) -> None:
+    assert Watched().sees("pods", put(waiting_pod(gpu="1"), path, value), "ADDED") == ()
+
+
 @pytest.mark.parametrize("where", [{"name": "kube-root-ca.crt"}, {"namespace": "default"}, {"namespace": ...}])
 def test_another_config_map_is_not_looked_at(where: dict[str, Any]) -> None:
     watched = Watched()
