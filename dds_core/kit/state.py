@@ -349,8 +349,8 @@ class Form(Generic[S]):
     """Converts a state to plain data and back, for checkpoints and comparisons. A table whose keys are texts becomes a mapping,
     any other a list of (key, row), both sorted by key. `projection` is the version of this form: a change to what a state
     declares needs a new number and an upcasting step for `Checkpoint`; but not a new table, which an older checkpoint loads as
-    empty. `order`: the names of all tables in the order in which a checkpoint has them; without it, that in which they are
-    declared."""
+    empty (an older version of dds refuses a checkpoint with it: see `SCHEMA_VERSION`). `order`: the names of all tables in the
+    order in which a checkpoint has them; without it, that in which they are declared."""
 
     def __init__(
         self,
