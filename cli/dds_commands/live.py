@@ -8,7 +8,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -33,11 +33,13 @@ from dds_commands.live_options import OFF, Kube, OfFabric, OfProcess, OfServers,
 from dds_commands.parameters import default_path, made, policy_read, state_folder, without_password
 from dds_commands.settings import DEFAULT, Row, names_of, origin, text
 from dds_core.autoscaler.policy import AutoscaleMode, AutoscalePolicy, read_autoscale_policy
+from dds_core.component import component_of
 from dds_core.errors import DatabaseMissing, DdsError, InputError, LogUnavailable, SchemaMissing, SchemaOlder
 from dds_core.kit.policy import Mode
 from dds_core.log import EventLog
 from dds_core.log.envelope import component_name
 from dds_core.publisher.policy import PublishMode, PublishPolicy, read_publish_policy
+from dds_core.replay import written_by
 from dds_core.scaler.policy import Policy, from_reference, read_policy
 
 
@@ -56,16 +58,22 @@ class ServedLogs:
         self._say = say
         self._database: Database | None = None
         self._lock = threading.Lock()
+        self._read: set[str] = set()
 
-    def prepare(self) -> None:
-        """Find errors early that waiting does not cure. An unreachable database may come back, so it is only reported.
+    def prepare(self, components: Iterable[str]) -> None:
+        """Find errors early that waiting does not cure, in the database and in the logs of these components, and say if an older
+        dds could not go on with a log after this one. An unreachable database may come back, so it is only reported.
 
-        Raises DatabaseMissing, SchemaMissing, SchemaOlder (each says how to go on), SchemaNewer, NotADatabase or InputError.
+        Raises DatabaseMissing, SchemaMissing, SchemaOlder (each says how to go on), SchemaNewer, NotADatabase, UnknownEvent (the
+        log of a newer dds) or InputError.
         """
         if self._named == default_path():
             made(state_folder(), "give --log URL")
         try:
-            self._opened()
+            there = {head.log for head in self._opened().heads()}
+            for name in (f"{self._cluster_name}/{one}" for one in components):
+                if name in there:
+                    self._readable(self._opened().log(name))
         except LogUnavailable as error:
             self._say(str(error))
         why = "" if is_url(self._named) else danger(self._named)
@@ -76,7 +84,21 @@ class ServedLogs:
         """A function that opens the component's log for a cluster, given its UID, and creates the log if it is missing. The
         function raises ForeignLog, LogUnavailable and what `prepare` raises."""
         name = f"{self._cluster_name}/{component}"
-        return lambda cluster: self._opened().open_log(name, cluster=cluster, recorded_at=time.time_ns() // 1000)
+
+        def opened(cluster: str) -> EventLog:
+            log = self._opened().open_log(name, cluster=cluster, recorded_at=time.time_ns() // 1000)
+            if name not in self._read:  # the database was away when `prepare` looked
+                self._readable(log)
+            return log
+
+        return opened
+
+    def _readable(self, log: EventLog) -> None:
+        """Raise UnknownEvent if this version cannot read the log; say if it is the last that can."""
+        ends = written_by(log, component_of(log.name)).way_back_ends
+        if ends:
+            self._say(f"log {log.name}: {ends}; a copy from before this start leads back")
+        self._read.add(log.name)
 
     def has(self, component: str) -> bool:
         """Whether the component has a log there; true also while that cannot be known."""
@@ -108,7 +130,7 @@ class ServedLogs:
             return self._database
 
     def _upgrade(self) -> None:
-        before, after = upgrade(self._url)
+        before, after = upgrade(self._url, say=self._say)
         if before != after:
             self._say(f"{without_password(self._named)} was brought from {before or 'nothing'} to {after}")
 

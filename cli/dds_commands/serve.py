@@ -74,9 +74,15 @@ class Told(NamedTuple):
     ui: Listen | None = None
 
     @property
+    def parts(self) -> dict[str, Scaling | Publishing | Autoscaling]:
+        """The components that run, by name, the program's first."""
+        parts = {SCALER.name: self.scaling, PUBLISHER.name: self.publishing, AUTOSCALER.name: self.autoscaling}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    @property
     def live(self) -> list[LiveSettings]:
         """The settings of the processes, the program's first."""
-        return [one.settings for one in (self.scaling, self.publishing, self.autoscaling) if one is not None]
+        return [one.settings for one in self.parts.values()]
 
 
 @click.command("serve", short_help="Run the scaler.")
@@ -290,10 +296,7 @@ def _page(told: Told) -> Iterator[None]:
 
 def _check_policies(told: Told, served: ServedLogs) -> None:
     """Raises PolicyError for one that is not valid, unless the component has a log: its last policy then stays in force."""
-    parts = {SCALER.name: told.scaling, PUBLISHER.name: told.publishing, AUTOSCALER.name: told.autoscaling}
-    for name, part in parts.items():
-        if part is None:
-            continue
+    for name, part in told.parts.items():
         try:
             part.policy()
         except PolicyError:
@@ -314,7 +317,7 @@ def _run(told: Told) -> int:
         ) as served:
             # first policies and log: if it cannot be used, the process ends at once, before it waits for the API server
             _check_policies(told, served)
-            served.prepare()
+            served.prepare(told.parts)
             # then the page, a process of its own, which shows the log also while the cluster cannot be reached
             with _page(told), closing(Cluster(place.kube.kubeconfig, place.kube.context)) as cluster:
                 serving.serve(

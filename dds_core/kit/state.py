@@ -349,8 +349,9 @@ _KEPT_OTHERWISE = ("last_emitted", "rejections", "reissue")
 class Form(Generic[S]):
     """Converts a state to JSON and back, for checkpoints and comparisons. A table whose keys are texts becomes a mapping, any
     other a list of (key, row); all is sorted by key. `projection` is the version of this form: a change to what a state declares
-    needs a new number and an upcasting step for `Checkpoint`; but not a new table, which an older checkpoint loads as empty.
-    `order`: the names of all tables in the order in which a load fills them; without it, that in which they are declared."""
+    needs a new number and an upcasting step for `Checkpoint`; but not a new table, which an older checkpoint loads as empty (an
+    older version of dds refuses a checkpoint with it: see `SCHEMA_VERSION`). `order`: the names of all tables in the order in
+    which a load fills them; without it, that in which they are declared."""
 
     def __init__(
         self,

@@ -32,6 +32,7 @@ from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
 from dds_core.replay.logged import LoggedGroup, event_of, groups, moments, of_steps, require_component
 from dds_core.replay.parts import Part, PartReport, divided, joined, verify_part
 from dds_core.replay.verification import Difference, Span, VerifyReport, verify
+from dds_core.replay.versions import WrittenBy, written_by
 
 OPEN_LOOP = "open loop: the world did not follow from here on"
 _OUTCOMES = (DeadlinePassed, WriteDone, WriteObsolete, WriteRefused, Superseded)
@@ -142,6 +143,7 @@ __all__ = [
     "Redecided",
     "Span",
     "VerifyReport",
+    "WrittenBy",
     "divided",
     "event_of",
     "fold_log",
@@ -152,4 +154,5 @@ __all__ = [
     "re_decide",
     "verify",
     "verify_part",
+    "written_by",
 ]

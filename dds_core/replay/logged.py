@@ -38,40 +38,32 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Upcasts:
-    """Converts old events. `current` has the newest version of each type, `steps[type, n]` converts version n to n+1. Raises
-    `UpcastError` when a step is missing or has no use."""
+    """Converts events of older forms. `newest` is the current version of the form of all events; `steps[type, n]` converts data
+    of version n to n+1, of a type whose form changed then. Raises `UpcastError` for a step that has no use."""
 
-    def __init__(
-        self, current: Mapping[str, int], steps: Mapping[tuple[str, int], Lift] = MappingProxyType({})
-    ) -> None:
-        wanted = {(name, version) for name, newest in current.items() for version in range(1, newest)}
-        for name, version in sorted(wanted ^ steps.keys()):
-            problem = "is missing" if (name, version) in wanted else "leads nowhere"
-            raise UpcastError(
-                f"the step of {name} from version {version} to {version + 1} {problem}",
-                fix="register exactly one step for every version before the current one",
-            )
-        self._current = dict(current)
+    def __init__(self, newest: int, steps: Mapping[tuple[str, int], Lift] = MappingProxyType({})) -> None:
+        for name, version in sorted(steps):
+            if not 1 <= version < newest:
+                what = f"the step of {name} from version {version} to {version + 1} leads nowhere"
+                raise UpcastError(what, fix=f"register steps from the versions before {newest}, the current one")
+        self._newest = newest
         self._steps = dict(steps)
 
     def __call__(self, type: str, version: int, data: Data) -> Data:
-        """The data in the current version. Raises `UnknownEvent` for a type or version that this code does not know."""
-        newest = self._current.get(type)
-        if newest is None or not 1 <= version <= newest:
-            known = f"up to version {newest}" if newest else "not at all"
-            raise UnknownEvent(
-                f"event {type} version {version}; this version of dds knows the type {known}",
-                fix="read the log with the version of dds that wrote it, or a newer one",
-            )
-        for step in range(version, newest):
-            data = self._steps[type, step](data)
+        """The data in the current version. Raises `UnknownEvent` for a version that this code does not know."""
+        if not 1 <= version <= self._newest:
+            what = f"{type} is written in version {version} of its form, this version of dds knows up to {self._newest}"
+            raise UnknownEvent(what, fix=_NEWER)
+        for step in range(version, self._newest):
+            lift = self._steps.get((type, step))
+            data = lift(data) if lift is not None else data
         return data
 
     def decoded(self, type: str, version: int, data: bytes) -> Data:
         return self(type, version, _decode(data))
 
 
-UPCASTS = Upcasts(dict.fromkeys(TYPES, SCHEMA_VERSION))
+UPCASTS = Upcasts(SCHEMA_VERSION)
 
 # -- groups ------------------------------------------------------------------------------------------------------------
 
@@ -116,6 +108,8 @@ def event_of(row: Envelope | LeanEvent, component: Component[Any]) -> Event | No
             event = decode(row.type, msgspec.json.encode(UPCASTS.decoded(row.type, row.schema_version, row.data)))
     except KeyError:
         raise UnknownEvent(f"type {row.type!r} is not known", where=_where(row), fix=_NEWER) from None
+    except UnknownEvent as error:
+        raise UnknownEvent(error.what, where=_where(row), fix=_NEWER) from None
     except msgspec.ValidationError as error:
         raise MalformedEvent(f"{row.type} is not of its form: {error}", where=_where(row), fix=_CHANGED) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

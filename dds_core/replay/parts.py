@@ -21,6 +21,7 @@ from dds_core.log.chain import ChainCheck, checked
 from dds_core.log.envelope import Envelope, LeanEvent
 from dds_core.replay.logged import groups
 from dds_core.replay.verification import AT_MOST, Verification, VerifyReport
+from dds_core.replay.versions import Wrote, wrote
 
 
 class Part(NamedTuple):
@@ -42,19 +43,11 @@ class PartReport(NamedTuple):
     broken: frozenset[Any]
 
 
-class _Wrote(msgspec.Struct):
-    code: str = ""
-    fingerprint: str = ""
-
-
-_wrote = msgspec.json.Decoder(_Wrote)
-
-
 def divided(
     first: int, last: int, checkpoints: Sequence[int], starts: Iterable[LeanEvent], number: int, fingerprint: str
 ) -> Iterator[Part]:
     """The positions `first` to `last` in up to `number` parts of about the same length, cut at some of these checkpoints.
-    `starts`: the events that say which code wrote what follows: each `Started`, and a checkpoint at `first`."""
+    `starts`: the events that say which code wrote what follows: each start, and a checkpoint at `first`."""
     length = last - first + 1
     inside = [one for one in checkpoints if first < one < last]
     aims = [first + length * k // number for k in range(1, number)]
@@ -62,14 +55,14 @@ def divided(
     wrote = list(_writers(starts))
     for begin, end in pairwise([0, *cuts, 0]):
         before = [by for position, by in wrote if position < begin]
-        by = before[-1] if before else _Wrote("", fingerprint)
+        by = before[-1] if before else Wrote("", fingerprint)
         yield Part(begin, end, by.code, by.fingerprint)
 
 
-def _writers(starts: Iterable[LeanEvent]) -> Iterator[tuple[int, _Wrote]]:
+def _writers(starts: Iterable[LeanEvent]) -> Iterator[tuple[int, Wrote]]:
     for row in starts:
         with suppress(msgspec.MsgspecError):  # the verification says where it is damaged
-            yield row.position, _wrote.decode(row.data or b"")
+            yield row.position, wrote(row)
 
 
 def verify_part(

@@ -193,14 +193,14 @@ def done(state: State, claim: str) -> None:
     _to(state, claim, "done")
 
 
-def list_wanted(state: State, claim: str) -> None:
-    _to(state, claim, "list_wanted", wanted=True)
+def list_wanted(state: State, claim: str, settled: int) -> None:
+    _to(state, claim, "list_wanted", wanted=True, since=settled)
 
 
 def listed(state: State, claim: str, started: int, at: int) -> None:
     """A list of all claims has come that began at `started`."""
     row = state.hand_over.exchanges.get(claim)
-    if row is not None and row.stage == LISTING and started >= settled_due(row.since):
+    if row is not None and row.stage == LISTING and row.wanted and started >= row.since:
         for uid in row.group:
             _to(state, uid, "listed", since=at, wanted=False)
 

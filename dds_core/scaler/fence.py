@@ -94,14 +94,14 @@ def gone(state: State, uid: str) -> None:
     _to(state, uid, "gone")
 
 
-def list_wanted(state: State, uid: str) -> None:
-    _to(state, uid, "list_wanted", wanted=True)
+def list_wanted(state: State, uid: str, at: int) -> None:
+    _to(state, uid, "list_wanted", wanted=True, settled=at)
 
 
 def listed(state: State, uid: str, started: int, at: int) -> None:
     """A list of all claims has come that began at `started`."""
     fence = state.give_back.fences.get(uid)
-    if fence is not None and fence.wanted and not fence.confirmed and started >= list_due(fence):
+    if fence is not None and fence.wanted and not fence.confirmed and started >= fence.settled:
         _to(state, uid, "listed", confirmed=at)
         state.touch_device(uid)
 

@@ -110,14 +110,14 @@ def _ended(state: State, event: HoldEnded, at: int) -> None:
 FOLDS: dict[type[Event], Fold] = {HoldBegun: _begun, DeviceHeld: _taken, HoldEnded: _ended}
 
 
-def list_wanted(state: State, uid: str) -> None:
-    _to(state, uid, "list_wanted", wanted=True)
+def list_wanted(state: State, uid: str, settled: int) -> None:
+    _to(state, uid, "list_wanted", wanted=True, since=settled)
 
 
 def listed(state: State, uid: str, started: int, at: int) -> None:
     """A list of all claims has come that began at `started`."""
     row = state.give_back.holds.get(uid)
-    if row is not None and started >= settled_due(row.since):
+    if row is not None and row.wanted and started >= row.since:
         _to(state, uid, "listed", since=at)
 
 

@@ -161,7 +161,8 @@ class Exchange(Record, frozen=True):
     guarded (`guarding`), all claims are being listed (`listing`) or were listed; the allocation is being cleared (`clearing`) or
     was cleared; the devices are being given (`giving`) or were given; or the exchange was abandoned in between (`left`). `since`:
     start of the stage. `version`: resourceVersion after the clear, kept from then on; ANY_VERSION if the process ended before it
-    knew it. `wanted`: the list was requested."""
+    knew it. `wanted`: the list was requested; one counts that begins at `since`, which is then the instant of the settling, or
+    later."""
 
     pod: str
     node: str
@@ -240,8 +241,9 @@ NO_DEVICE: DeviceKey = ("", "", "")
 
 
 class Fence(Record, frozen=True):
-    """The fence around a victim. `key`: NO_DEVICE if the resource has none. `wanted`: the LIST was requested. `confirmed`: the
-    instant of the LIST that confirmed the fence, 0 before. `ordered`: the detach was ordered. `held`: a hold keeps the device."""
+    """The fence around a victim. `key`: NO_DEVICE if the resource has none. `wanted`: the LIST was requested; one counts that
+    begins at `settled` or later. `confirmed`: the instant of the LIST that confirmed the fence, 0 before. `ordered`: the detach
+    was ordered. `held`: a hold keeps the device."""
 
     since: int
     key: DeviceKey
@@ -250,6 +252,7 @@ class Fence(Record, frozen=True):
     confirmed: int = 0
     ordered: bool = False
     held: bool = False
+    settled: int = 0
 
     @property
     def named(self) -> bool:
@@ -268,7 +271,7 @@ class Hold(Record, frozen=True):
     """A claim of dds that keeps a device from all pods before its detach; `devices` are all faces. `stage`: the devices are being
     guarded (`guarding`); all claims are being listed (`listing`) or were listed; the claim is being written (`holding`) or is
     seen with all devices (`held`); it must be given up (`lost`), is being deleted (`ending`), or is deleted and still to be seen
-    gone (`ended`). `until`: end of the guard; matters only before `held`. `wanted`: the list was requested."""
+    gone (`ended`). `until`: end of the guard; matters only before `held`. `wanted`, `since`: as of an exchange."""
 
     node: str
     devices: tuple[DeviceKey, ...]

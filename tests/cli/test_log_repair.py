@@ -54,6 +54,11 @@ def test_readers_show_what_folds_and_say_where_it_stops(broken: str) -> None:
     assert "train-1" in fine("timeline", "default/train-1", broken)
 
 
+def test_a_check_before_an_upgrade_says_that_no_start_would_go_on(broken: str) -> None:
+    asked = refused("db", "check", broken)
+    assert asked.startswith(f"dds: log {NAME}, position {length(broken) - 2}: it cannot be folded from here on")
+
+
 def test_a_repair_goes_on_from_the_last_state_that_folds(broken: str) -> None:
     before = length(broken)
     asked = refused("log", "repair", "--log", broken)

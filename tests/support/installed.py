@@ -31,6 +31,11 @@ class Installed:
         given = [*args[:place], "--no-index", "--no-deps", "--quiet", *args[place:]]
         subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", *given], check=True, timeout=300)
 
+    @property
+    def program(self) -> tuple[str, ...]:
+        """How its `dds` is started."""
+        return (str(self._python), str(self._folder / "bin" / "dds"))
+
     def run(self, *args: str, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(self._python), *args],
@@ -43,4 +48,4 @@ class Installed:
         )
 
     def dds(self, *args: str, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        return self.run(str(self._folder / "bin" / "dds"), *args, cwd=cwd, env=env)
+        return self.run(self.program[1], *args, cwd=cwd, env=env)

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -47,8 +48,10 @@ class Program:
         *options: str,
         before: tuple[str, ...] = (),
         command: str = "serve",
+        program: Sequence[str] = (),
     ) -> None:
-        """`lab` may be a kubeconfig, `log` is a URL or a path, `before` a program that starts ours, `policy` the command's."""
+        """`lab` may be a kubeconfig, `log` is a URL or a path, `before` a program that starts ours, `policy` the command's,
+        `program` another `dds` than the one of this tree."""
         number = len(list(folder.glob("said-*.jsonl")))
         written = folder / f"policy-{number}.json"
         written.write_text(policy.model_dump_json(), encoding="utf-8")
@@ -57,7 +60,7 @@ class Program:
         where = ("--kubeconfig", str(lab if isinstance(lab, Path) else lab.kubeconfig))
         with self.said.open("w") as said:
             self.process = subprocess.Popen(
-                [*before, *dds_beside(), command, *where, *settings, *HERE, *options],
+                [*before, *(program or dds_beside()), command, *where, *settings, *HERE, *options],
                 stderr=said,
                 env=environment(),
             )

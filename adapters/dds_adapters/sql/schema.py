@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from sqlalchemy import Connection, Engine, inspect
@@ -18,9 +18,11 @@ _UPGRADE_LOCK = 0x6464735F6C6F67
 """PostgreSQL's advisory lock, so that one upgrade runs at a time."""
 
 
-def upgrade(url: str, *, lock_seconds: float = LOCK_SECONDS) -> tuple[str | None, str]:
+def upgrade(
+    url: str, *, lock_seconds: float = LOCK_SECONDS, say: Callable[[str], None] = lambda words: None
+) -> tuple[str | None, str]:
     """Run the missing migrations and make the index and views for readers, in one transaction. Returns the revision before and
-    after.
+    after. `say` is told, before anything of an older schema is changed, that there is no way back.
 
     A missing SQLite file is made, and removed again after an error. Raises `SchemaNewer` and `NotADatabase` before any change.
     """
@@ -34,6 +36,9 @@ def upgrade(url: str, *, lock_seconds: float = LOCK_SECONDS) -> tuple[str | None
             if engine.dialect.name == "postgresql":
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_UPGRADE_LOCK,))
             before = dds_migrations.current(connection)
+            if before not in (None, dds_migrations.newest()):
+                newest = dds_migrations.newest()
+                say(f"{where_of(engine)}: from schema {newest} on, a dds that knows {before} refuses it; a copy leads back")
             dds_migrations.upgrade(connection)
             dds_migrations.reading.make(connection)
         return before, dds_migrations.newest()
@@ -64,7 +69,7 @@ def require_current(engine: Engine) -> None:
         raise SchemaOlder(
             f"its schema is {revision}, this version of dds needs {dds_migrations.newest()}",
             where=where,
-            fix="make a copy, then run `dds db upgrade` on it",
+            fix="make a copy, then run `dds db upgrade` on it; an older dds refuses it from then on",
         )
     if status is Status.NEWER:
         raise _newer(where, revision)

@@ -275,10 +275,10 @@ def _unmark_void(state: State, resource: str) -> None:
 
 def _claims_list_wanted(state: State, event: e.ClaimsListWanted, at: int) -> None:
     if event.resource in state.give_back.fences:
-        fence.list_wanted(state, event.resource)
+        fence.list_wanted(state, event.resource, at)
     else:
-        hold.list_wanted(state, event.resource)
-    exchange.list_wanted(state, event.resource)
+        hold.list_wanted(state, event.resource, event.fenced)
+    exchange.list_wanted(state, event.resource, event.fenced)
 
 
 # -- all ---------------------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def with_hold(stage: str, trigger: str) -> World:
     world.state.give_back.holds.drop(UID)
     if stage != NONE:
         row = Hold("node0", (FACE,), world.now + LATER, world.now, "idle", stage=stage)  # type: ignore[arg-type]
-        world.state.give_back.holds.put(UID, row)
+        world.state.give_back.holds.put(UID, replace(row, wanted=trigger == "listed"))
     return world
 
 
@@ -118,7 +118,8 @@ def with_exchange(stage: str, trigger: str) -> World:
     world.state.hand_over.exchanges.drop(CLAIM)
     if stage != NONE:
         stored: Any = stage.removeprefix("again_")
-        world.state.hand_over.exchanges.put(CLAIM, replace(row, stage=stored, version="7" if cleared else ""))
+        row = replace(row, stage=stored, version="7" if cleared else "", wanted=trigger == "listed")
+        world.state.hand_over.exchanges.put(CLAIM, row)
     return world
 
 

@@ -1,4 +1,4 @@
-"""Old events reach new code through a gapless chain of pure steps."""
+"""Old events reach new code through a chain of pure steps."""
 
 from typing import Any
 
@@ -18,34 +18,29 @@ def with_mode(data: Data) -> Data:
     return {**data, "mode": "observe"}
 
 
-UPCASTS = Upcasts({"Claim": 3, "Node": 1}, {("Claim", 1): renamed, ("Claim", 2): with_mode})
+UPCASTS = Upcasts(4, {("Claim", 1): renamed, ("Claim", 3): with_mode})
 
 
 def test_each_version_is_brought_to_the_current_one() -> None:
     assert UPCASTS("Claim", 1, {"id": "a"}) == {"uid": "a", "mode": "observe"}
-    assert UPCASTS("Claim", 2, {"uid": "a"}) == {"uid": "a", "mode": "observe"}
-    assert UPCASTS("Claim", 3, {"uid": "a", "mode": "x"}) == {"uid": "a", "mode": "x"}
+    for version in (2, 3):
+        assert UPCASTS("Claim", version, {"uid": "a"}) == {"uid": "a", "mode": "observe"}
+    assert UPCASTS("Claim", 4, {"uid": "a", "mode": "x"}) == {"uid": "a", "mode": "x"}
     assert UPCASTS.decoded("Claim", 1, b'{"id":"a"}') == {"uid": "a", "mode": "observe"}
 
 
-@pytest.mark.parametrize(
-    ("type", "version", "words"),
-    [("Claim", 4, "knows the type up to version 3"), ("Claim", 0, "up to version 3"), ("Pod", 1, "not at all")],
-)
-def test_what_this_code_does_not_know_is_said(type: str, version: int, words: str) -> None:
+def test_a_type_whose_form_did_not_change_stays_as_it_is() -> None:
+    assert UPCASTS("Node", 1, {"uid": "a"}) == {"uid": "a"}
+
+
+@pytest.mark.parametrize("version", [5, 0])
+def test_what_this_code_does_not_know_is_said(version: int) -> None:
+    words = f"Claim is written in version {version} of its form, this version of dds knows up to 4"
     with pytest.raises(UnknownEvent, match=words):
-        UPCASTS(type, version, {})
+        UPCASTS("Claim", version, {})
 
 
-@pytest.mark.parametrize(
-    ("current", "steps", "words"),
-    [
-        ({"Claim": 3}, {("Claim", 1): renamed}, "the step of Claim from version 2 to 3 is missing"),
-        ({"Claim": 3}, {("Claim", 2): renamed}, "from version 1 to 2 is missing"),
-        ({"Claim": 1}, {("Claim", 1): renamed}, "from version 1 to 2 leads nowhere"),
-        ({"Claim": 1}, {("Pod", 1): renamed}, "of Pod from version 1 to 2 leads nowhere"),
-    ],
-)
-def test_a_gap_is_found_when_the_registry_is_made(current: dict[str, int], steps: Any, words: str) -> None:
-    with pytest.raises(UpcastError, match=words):
-        Upcasts(current, steps)
+@pytest.mark.parametrize("version", [4, 0])
+def test_a_step_without_use_is_found_when_the_registry_is_made(version: int) -> None:
+    with pytest.raises(UpcastError, match=f"from version {version} to {version + 1} leads nowhere"):
+        Upcasts(4, {("Claim", version): renamed})

@@ -29,6 +29,7 @@ from dds_core.log import Envelope, EventLog, JoinedSource, verify_log
 from dds_core.log.envelope import lean
 from dds_core.replay import event_of, fold_log, verify
 from tests.core.replay.corpus import ARCHIVE, LOGS, REST, Index, Kept, content, digest
+from tests.support.sooner import sooner
 
 SCHEMA = "0001"
 """Of the databases."""
@@ -123,6 +124,16 @@ def test_it_is_folded_to_the_same_state(kept: Kept, rows: list[Envelope]) -> Non
     assert kept.of.same(state, kept.of.load(msgspec.Raw(content(kept.state))))
     assert digest(kept.of, state) == kept.fold
     assert digest(kept.of, fold_log(rows[kept.begin :], kept.of)) == kept.loaded
+
+
+@pytest.mark.parametrize("times", [0.2, 5], ids=["longer", "shorter"])
+def test_a_version_that_waits_longer_or_shorter_folds_it_to_the_same_state(
+    kept: Kept, rows: list[Envelope], times: float
+) -> None:
+    """When a step was due is in the log: a release that changes such a constant must not leave a log that it cannot read."""
+    with sooner(times):
+        state = fold_log(rows, kept.of)
+    assert kept.of.same(state, fold_log(rows, kept.of))
 
 
 def test_the_same_is_decided_again(kept: Kept, rows: list[Envelope]) -> None:

@@ -141,6 +141,8 @@ spec:
       containers:
         - name: dds
           {{- include "dds.image" .root | nindent 10 }}
+          # Why it ended, such as a log that a newer dds has written, is in the pod's status.
+          terminationMessagePolicy: FallbackToLogsOnError
           args:
             - {{ .command }}
             {{- if .root.Values.log.migrate }}
