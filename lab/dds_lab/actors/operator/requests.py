@@ -38,6 +38,14 @@ class Requests:
         self._view = view
         self._names: Random = time.random("operator/names")
         self._queue = WorkQueue(time, self._look, settings.look.latency(), time.random("operator/requests"))
+        self._steps: dict[str, Callable[[Draft], float | None]] = {
+            "": self._enter,
+            "NodeAllocating": self._place,
+            "Updating": self._update,
+            "Running": self._rest,
+            "Cleaning": self._clear,
+            "Deleting": Draft.let_go,
+        }
 
     def stop(self) -> None:
         self._queue.stop()
@@ -53,13 +61,13 @@ class Requests:
             self._queue.add(owner(old))
 
     def _look(self, name: str, finish: Finish) -> None:
-        request, resource = self._view.requests.get(name), self._view.resources.get(name)
+        request = self._view.requests.get(name)
         again: float | None = None
         draft = Draft(self._client, REQUESTS, request) if request is not None else None
         try:
             if draft is not None:
                 again = self._reconcile(draft)
-            elif resource is not None and not (resource["metadata"].get("labels") or {}).get(DETACH_DEVICE):
+            elif (resource := self._view.resources.get(name)) is not None:
                 self._copy(resource)
             self._queue.forget(name)
             if again is not None:
@@ -71,7 +79,9 @@ class Requests:
         finish()
 
     def _copy(self, resource: Object) -> None:
-        """Copy the status of a resource into its request. Raises ApiError."""
+        """Copy the status of a resource into its request, if it has one. Raises ApiError."""
+        if (resource["metadata"].get("labels") or {}).get(DETACH_DEVICE):
+            return
         name, request = resource["metadata"]["name"], self._view.requests.get(owner(resource))
         if request is None:
             raise ApiError(404, "NotFound", f'ComposabilityRequest "{owner(resource)}" not found')
@@ -92,15 +102,8 @@ class Requests:
         if draft.going and state in ("NodeAllocating", "Updating", "Running"):
             draft.save(state="Cleaning")
             return None
-        steps: dict[str, Callable[[Draft], float | None]] = {
-            "": self._enter,
-            "NodeAllocating": self._place,
-            "Updating": self._update,
-            "Running": self._rest,
-            "Cleaning": self._clear,
-            "Deleting": Draft.let_go,
-        }
-        return steps[state](draft) if state in steps else None
+        step = self._steps.get(state)
+        return step(draft) if step is not None else None
 
     def _enter(self, draft: Draft) -> None:
         draft.keep()

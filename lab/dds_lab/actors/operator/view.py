@@ -171,10 +171,13 @@ class Draft:
         self.obj = self._client.get(self._kind, self.name)
 
     def save(self, **fields: object) -> None:
-        """Change fields of the status and write it. A write that is refused raises ApiError; the changes stay in the draft."""
-        status = {"state": "", **(self.obj.get("status") or {}), **fields}
+        """Change fields of the status and write it, changed or not. A write that is refused raises ApiError; the changes stay
+        in the draft."""
+        before = self.obj.get("status")
+        status = {"state": "", **(before or {}), **fields}
         kept = {key: value for key, value in status.items() if key == "state" or value not in ("", {})}
-        self.obj = {**self.obj, "status": kept}
+        if kept != before:  # the API server need not look into what is the very object that it has
+            self.obj = {**self.obj, "status": kept}
         self.obj = self._client.update(self._kind, self.obj, subresource="status")
 
     def fail(self, words: str) -> None:
