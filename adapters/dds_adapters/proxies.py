@@ -35,8 +35,17 @@ def proxy_to(host: str, port: int) -> Proxy | None:
         parts = found = None
     if parts is None or found is None or found[0] != "http" or not found[1]:
         raise InputError("is not http://host:port", where="HTTPS_PROXY", fix="name the proxy so, or leave it out")
-    login = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
-    return Proxy(found[1], found[2], login)
+    return Proxy(found[1], found[2], login_of(parts))
+
+
+def login_of(proxy: SplitResult) -> tuple[str, str] | None:
+    """User and password of a proxy's URL; None without a user."""
+    return (unquote(proxy.username), unquote(proxy.password or "")) if proxy.username else None
+
+
+def authorization(login: tuple[str, str]) -> dict[str, str]:
+    """The header that logs in to a proxy, in UTF-8."""
+    return {"Proxy-Authorization": f"Basic {b64encode(':'.join(login).encode()).decode()}"}
 
 
 def _told(name: str) -> str:
@@ -69,8 +78,7 @@ def connect(host: str, port: int, seconds: float) -> socket.socket:
     if proxy is None:
         return socket.create_connection((host, port), seconds)
     way = HTTPConnection(proxy.host, proxy.port, timeout=seconds)
-    login = b64encode(":".join(proxy.login).encode()).decode() if proxy.login else ""
-    way.set_tunnel(host, port, {"Proxy-Authorization": f"Basic {login}"} if login else None)
+    way.set_tunnel(host, port, authorization(proxy.login) if proxy.login else None)
     try:
         way.connect()
     except HTTPException as error:

@@ -86,6 +86,8 @@ def unallocated(state: State) -> list[Unallocated]:
 
 def queues(state: State, rows: Sequence[Unallocated]) -> list[Queue]:
     """The claims by the models that may serve them, most claims first."""
+    if not rows:
+        return []
     by_models: dict[tuple[str, ...], list[Unallocated]] = {}
     for row in rows:
         by_models.setdefault(row.models, []).append(row)

@@ -11,8 +11,9 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
+from dds_adapters.proxies import authorization, login_of
 from dds_core.errors import InputError, install_hint
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -117,12 +118,10 @@ def _blank() -> Any:
 
 def _client(configuration: Any) -> Any:
     from kubernetes.client import ApiClient
-    from urllib3 import make_headers
 
-    proxy = urlsplit(configuration.proxy or "")
-    if proxy.username:  # the client takes HTTPS_PROXY and NO_PROXY itself, but would not log in
-        login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-        configuration.proxy_headers = make_headers(proxy_basic_auth=login)
+    login = login_of(urlsplit(configuration.proxy or ""))
+    if login is not None:  # the client takes HTTPS_PROXY and NO_PROXY itself, but would not log in
+        configuration.proxy_headers = authorization(login)
     return ApiClient(configuration)
 
 
