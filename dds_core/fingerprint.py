@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "d5d4dddec3656bbc047051575aa1ff8af2c5cb4e85a933043355497d49ce9285"
+FINGERPRINT = "eb35b991ad7830661a568bf6ef8f34932c13aa24389a04a54843e40f2c5a4d02"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "763a0d673861b7833250bf0fc94e106a49c6d98b021e22b4edb8d121979ab634"
+PUBLISHER_FINGERPRINT = "13a2f45cc7b8d84adf6a0b62b743377b967016053177085620ef0d31b2a61e2f"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "1d68261f87c2103f2b4da21404f73dff05f072a34a31d6d08cb9a73579cdadfb"
+AUTOSCALER_FINGERPRINT = "c87c0a632c5b0778c5fe9afb9939f9624e659ea4a0992899432c6bd763274df8"
 """That of the autoscaler."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from dds_core.autoscaler.policy import ServerGroup, read_autoscale_policy
+from dds_core.autoscaler.policy import AutoscalePolicy, ServerGroup
 from dds_core.autoscaler.records import Load, Server, Worker
 from dds_core.autoscaler.rooms import Rooms
 from dds_core.kit import work
-from dds_core.kit.policy import MICROSECONDS
+from dds_core.kit.policy import MICROSECONDS, logged
 from dds_core.kit.state import Form
 from dds_core.model import Claim, Config
 
@@ -96,7 +97,7 @@ class Fleet(Rooms):
 
 PROJECTION = 1
 
-_FORM = Form(Fleet, PROJECTION, read_autoscale_policy)
+_FORM = Form(Fleet, PROJECTION, partial(logged, AutoscalePolicy))
 dump, load, same = _FORM.dump, _FORM.load, _FORM.same
 
 Work = work.Work[Fleet]

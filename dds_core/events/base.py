@@ -16,7 +16,8 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 SCHEMA_VERSION = 1
 """Version of the form of all events. A release raises it if an older one could not read what it writes: another form of an event,
-a new type, another projection, or a new table of a state. Then it says so before it writes (`dds_core.replay.versions`)."""
+a new type, another projection, a new table or field of a state (but not of a policy). Then it says so before it writes
+(`dds_core.replay.versions`)."""
 
 SCALER = "scaler"
 """The stream of everything that belongs to no object."""

@@ -62,6 +62,23 @@ def read(model: type[M], written: Mapping[str, Any], whose: str = "the policy") 
         raise refused from None
 
 
+def logged(model: type[M], written: Mapping[str, Any]) -> M:
+    """The policy that a log holds, without the fields that this version of dds does not know: a newer or an older one may have
+    them. Raises PolicyError as `read`."""
+    try:
+        return read(model, written)
+    except PolicyError as error:
+        if not error.faults or not all(unknown for _, _, unknown in error.faults):
+            raise
+        known: Any = msgspec.json.decode(msgspec.json.encode(written))
+        for path, _, _ in error.faults:
+            section = known
+            for part in path[:-1]:
+                section = section[part]
+            del section[path[-1]]
+        return read(model, known)
+
+
 def words_of(path: tuple[str | int, ...]) -> str:
     """The path of a field as text, such as `limits.A100 40G.max`; "policy" for all of it."""
     return ".".join(map(str, path)) or "policy"

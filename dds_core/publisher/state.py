@@ -7,11 +7,12 @@ group touched.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from dds_core.kit import work
 from dds_core.kit.deadlines import DeadlineKind
-from dds_core.kit.policy import MICROSECONDS
+from dds_core.kit.policy import MICROSECONDS, logged
 from dds_core.kit.state import Form
 from dds_core.model import Requirement
 from dds_core.publisher.describe import FAILURE, pool_name, selector
@@ -29,7 +30,7 @@ from dds_core.publisher.model import (
     PoolSlice,
     Stock,
 )
-from dds_core.publisher.policy import read_publish_policy
+from dds_core.publisher.policy import PublishPolicy
 from dds_core.publisher.rooms import Rooms, machines_of, results_of
 
 _NOTHING = PoolConfig(uid="")
@@ -281,7 +282,7 @@ def stream_of(key: PoolKey) -> str:
 
 PROJECTION = 1
 
-_FORM = Form(PoolState, PROJECTION, read_publish_policy)
+_FORM = Form(PoolState, PROJECTION, partial(logged, PublishPolicy))
 dump, load, same = _FORM.dump, _FORM.load, _FORM.same
 
 Work = work.Work[PoolState]

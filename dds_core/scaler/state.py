@@ -6,8 +6,11 @@ group touched.
 
 from __future__ import annotations
 
+from functools import partial
+
 from dds_core.kit import work
 from dds_core.kit.deadlines import DeadlineKind
+from dds_core.kit.policy import logged
 from dds_core.kit.state import Form
 from dds_core.model import (
     BEING_ATTACHED,
@@ -24,7 +27,7 @@ from dds_core.scaler.hardware import Traits
 from dds_core.scaler.keys import UNMADE
 from dds_core.scaler.model import CONDEMNED, DEVICE_UNEXPLAINED, DeviceLife
 from dds_core.scaler.operator import verdict
-from dds_core.scaler.policy import read_policy
+from dds_core.scaler.policy import Policy
 from dds_core.scaler.rooms import Rooms
 
 
@@ -263,7 +266,7 @@ ORDER = (
 # fmt: on
 """The tables in the order in which a load fills them: what a row refers to comes before it, as a rule."""
 
-_FORM = Form(State, PROJECTION, read_policy, ORDER)
+_FORM = Form(State, PROJECTION, partial(logged, Policy), ORDER)
 dump, same, load = _FORM.dump, _FORM.same, _FORM.load
 
 

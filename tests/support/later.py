@@ -32,8 +32,13 @@ class Change(NamedTuple):
 OTHER_RULES = (
     Change("dds_core/scaler/settling.py", "GUARD_SETTLE = 500 *", "GUARD_SETTLE = 700 *"),
     Change("dds_core/scaler/fence.py", "FENCE_SETTLE = 30 *", "FENCE_SETTLE = 20 *"),
+    Change(
+        "dds_core/scaler/policy.py",
+        "    no_removal_seconds: Seconds = Field(\n",
+        '    patience_seconds: Seconds = Field(default=3, description="New.")\n    no_removal_seconds: Seconds = Field(\n',
+    ),
 )
-"""Deadlines of exchanges and fences; all forms are those of this version."""
+"""Deadlines of exchanges and fences, and a field more in the policy; all forms of events are those of this version."""
 OTHER_EVENTS = (
     Change("dds_core/events/base.py", "SCHEMA_VERSION = 1", "SCHEMA_VERSION = 2"),
     Change(

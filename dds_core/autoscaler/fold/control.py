@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.fold.decisions import void_unseen
-from dds_core.autoscaler.policy import read_autoscale_policy
+from dds_core.autoscaler.policy import AutoscalePolicy
 from dds_core.autoscaler.state import Fleet
 from dds_core.events import Event
 from dds_core.kit import work as kit
 from dds_core.kit.deadlines import DeadlineKind
+from dds_core.kit.policy import logged
 from dds_core.kit.work import Fold
 
 
 def _policy(state: Fleet, event: e.PolicyChanged, at: int) -> None:
     kit.forget_rejections(state, e.POLICY)
-    state.policy = read_autoscale_policy(event.policy)
+    state.policy = logged(AutoscalePolicy, event.policy)
     state.dirty.everything = True
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dds_core.events import Event
 from dds_core.kit import work as kit
 from dds_core.kit.deadlines import DeadlineKind
+from dds_core.kit.policy import logged
 from dds_core.kit.work import Fold
 from dds_core.publisher import events as e
 from dds_core.publisher.fold.decisions import void_unseen
 from dds_core.publisher.model import FABRIC_
-from dds_core.publisher.policy import read_publish_policy
+from dds_core.publisher.policy import PublishPolicy
 from dds_core.publisher.state import PoolState
 
 
@@ -20,7 +21,7 @@ def _started(state: PoolState, event: e.Started, at: int) -> None:
 
 def _policy(state: PoolState, event: e.PolicyChanged, at: int) -> None:
     kit.forget_rejections(state, e.POLICY)
-    state.policy = read_publish_policy(event.policy)
+    state.policy = logged(PublishPolicy, event.policy)
     state.dirty.everything = True
 
 

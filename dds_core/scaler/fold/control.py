@@ -5,6 +5,7 @@ from __future__ import annotations
 from dds_core.events import Event
 from dds_core.kit import work as kit
 from dds_core.kit.deadlines import DeadlineKind
+from dds_core.kit.policy import logged
 from dds_core.kit.work import Fold
 from dds_core.scaler import events as e
 from dds_core.scaler import exchange, fence, hold
@@ -12,13 +13,13 @@ from dds_core.scaler.fold import reuse
 from dds_core.scaler.fold.decisions import void_unseen
 from dds_core.scaler.fold.objects import fix_by_policy, note_fixed
 from dds_core.scaler.keys import FIXED, RELISTED, UNANSWERED
-from dds_core.scaler.policy import read_policy
+from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State
 
 
 def _policy(state: State, event: e.PolicyChanged, at: int) -> None:
     kit.forget_rejections(state, e.POLICY)
-    before, state.policy = state.policy, read_policy(event.policy)
+    before, state.policy = state.policy, logged(Policy, event.policy)
     for name in list(state.lifecycle.timeouts):  # the scheduler's own setting may be new too
         said, says = (one.scheduler_of(name).binding_timeout_seconds for one in (before, state.policy))
         if said != says:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dds_core.events import KIND_OF, Event
+from dds_core.kit.policy import logged
 from dds_core.model import (
     AttachRequest,
     Claim,
@@ -22,7 +23,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler.deadlines import KINDS
 from dds_core.scaler.hardware import uuid_of
 from dds_core.scaler.model import model_of_pool
-from dds_core.scaler.policy import Policy, read_policy
+from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State, load
 from dds_core.timeline import telling
 from dds_core.timeline.phrases import MANY, labels, taints
@@ -144,7 +145,7 @@ class Known(telling.Known):
             return super()._learnt(fact)
         match fact:
             case e.PolicyChanged():
-                self.policy = read_policy(fact.policy)
+                self.policy = logged(Policy, fact.policy)
                 self._listed.clear()  # it names the attributes that hold a UUID
             case e.Checkpoint():
                 self.begin(load(fact.picture))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from dds_core.engine import Step, checkpoint
-from dds_core.errors import UnknownEvent
-from dds_core.events import SCHEMA_VERSION, Started
+from dds_core.autoscaler.component import AUTOSCALER
+from dds_core.engine import EngineOf, Step, checkpoint
+from dds_core.errors import PolicyError, UnknownEvent
+from dds_core.events import SCHEMA_VERSION, PolicyChanged, Started
+from dds_core.kit.policy import logged
 from dds_core.log import Group, MemoryLog
 from dds_core.log.envelope import NewEvent
+from dds_core.publisher.component import PUBLISHER
 from dds_core.replay import WrittenBy, versions, written_by
 from dds_core.scaler.component import SCALER
+from dds_core.scaler.policy import Policy, read_policy
 from tests.core.golden.replays import RECORDED_AT, log_of, replayed
 
 LATER = Step(2**50, Started("0.9.0", "f" * 64, SCALER.projection, 2, "observe"), [])
@@ -78,3 +83,27 @@ def test_the_way_back_ends_with_another_form_and_only_then(monkeypatch: pytest.M
     monkeypatch.setattr(versions, "SCHEMA_VERSION", SCHEMA_VERSION + 1)
     words = "events are written in version 2 of their form from now on, dds 0.9.0 reads up to 1"
     assert [one.way_back_ends for one in (found, empty)] == [words, ""]
+
+
+@pytest.mark.parametrize("component", [SCALER, PUBLISHER, AUTOSCALER], ids=lambda one: one.name)
+def test_a_policy_of_another_version_is_read_without_the_fields_that_this_one_does_not_know(component: Any) -> None:
+    """A release that adds a field closes no way back, and one that removes it reads older logs; a person's file is refused."""
+    plain = component.policy({})
+    written = {**plain.model_dump(mode="json"), "warp_factor": 9}
+    engine = EngineOf(component)
+    engine.feed(Started("0.9.0", "f" * 64, component.projection, 1, "observe"), 1)
+    engine.feed(PolicyChanged(policy=written), 2)
+    assert engine.state.policy == plain
+    picture = component.dump(engine.state)
+    picture["policy"]["warp_factor"] = 9
+    assert component.load(picture).policy == plain
+    with pytest.raises(PolicyError, match="warp_factor: is no field here"):
+        component.policy(written)
+
+
+def test_a_section_of_such_a_policy_too_and_nothing_else_is_let_pass() -> None:
+    written = {"scheduler": {"binding_timeout_seconds": 90, "warp": 1}, "schedulers": {"other": {"warp": 2}}}
+    found = logged(Policy, written)
+    assert found == read_policy({"scheduler": {"binding_timeout_seconds": 90}, "schedulers": {"other": {}}})
+    with pytest.raises(PolicyError, match="no_removal_seconds"):
+        logged(Policy, {"no_removal_seconds": "long", "warp": 1})
