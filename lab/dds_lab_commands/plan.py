@@ -55,10 +55,10 @@ def plan(asked: Asked, objectives: tuple[str, ...], policy: str | None, form: st
     if not objectives:
         raise InputError("a plan needs something to meet", where="--objective", fix="add --objective 'p95 wait <= 60s'")
     wanted = [objective_of(one) for one in objectives]
-    model, candidates, real = modelled.model_of(asked, () if policy is None else (policy,))
-    base, under = _planned_for(candidates[-1], model)
     executor, at_once = opened_engine("processes", asked.jobs)
     with modelled.ended(executor):
+        model, candidates, real = modelled.model_of(asked, () if policy is None else (policy,))
+        base, under = _planned_for(candidates[-1], model)
         runs = modelled.played(model, candidates[:1], asked.seeds, executor) if real else []
         fit = modelled.fit_of(real, runs, asked)
         if modelled.is_off(fit, asked):

@@ -93,11 +93,11 @@ def whatif(
         }
     )
     grid = _grid(grid_file)
-    model, candidates, real = modelled.model_of(asked, policies)
-    if folder is not None:
-        _write(model, Path(folder))
     executor, at_once = opened_engine(engine, asked.jobs, ray_address)
     with modelled.ended(executor):
+        model, candidates, real = modelled.model_of(asked, policies)
+        if folder is not None:
+            _write(model, Path(folder))
         played = candidates if grid is None else candidates[:1]
         runs = modelled.played(model, played, asked.seeds, executor) if real or not grid else []
         fit = modelled.fit_of(real, runs, asked)

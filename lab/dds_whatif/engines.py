@@ -6,11 +6,13 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from importlib import import_module
 from importlib.util import find_spec
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
+from multiprocessing.context import BaseContext
 from typing import Any, TypeVar
 
 from dds_core.errors import InputError, install_hint
@@ -18,17 +20,28 @@ from dds_core.errors import InputError, install_hint
 _T = TypeVar("_T")
 TRIES = 5
 """How often Ray plays a run again whose worker was lost."""
+PLAYS = "dds_whatif.play"
 KNOCK = 5.0
 """Seconds to wait for a connection to Ray."""
 
 
 def opened(engine: str, jobs: int | None = None, address: str | None = None) -> tuple[Executor, int]:
-    """The executor of an engine (processes, ray), and how many runs it plays at once. Raises InputError if Ray is not installed
-    or cannot be used."""
+    """The executor of an engine (processes, ray), and how many runs it plays at once. Processes get ready from here on, so that
+    it is best opened before the source is read. Raises InputError if Ray is not installed or cannot be used."""
     if engine == "ray":
         return _ray(address)
     number = jobs or os.cpu_count() or 1
-    return ProcessPoolExecutor(number, mp_context=get_context("spawn")), number
+    return ProcessPoolExecutor(number, mp_context=_prepared()), number
+
+
+def _prepared() -> BaseContext:
+    """Workers come from one process that imports what a run needs, once for all of them. Where processes that use the system's
+    libraries must not fork, each imports it itself."""
+    if sys.platform != "linux":
+        return get_context("spawn")
+    forkserver.set_forkserver_preload([PLAYS])
+    forkserver.ensure_running()
+    return get_context("forkserver")
 
 
 class RayExecutor(Executor):

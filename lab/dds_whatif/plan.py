@@ -120,7 +120,7 @@ class Planner:
         cell |= self._limited(node)
         idle = self._idle(cell)
         cell = {**cell, **_idling(idle)}
-        then, warm = self._measures(cell), self._measures({**cell, **self._warm(node)})
+        then, warm = self._learn([cell, {**cell, **self._warm(node)}])
         return Plan(
             objectives=self._objectives[:-1],
             today=today,
@@ -139,13 +139,20 @@ class Planner:
     # -- runs
 
     def _measures(self, cell: Cell, seeds: int | None = None) -> dict[str, float]:
-        """Mean measures of a cell over the first `seeds` seeds, by default all."""
-        number = len(self._seeds) if seeds is None else min(seeds, len(self._seeds))
-        key = (json.dumps(cell, sort_keys=True), number)
-        if key not in self._known:
-            runs = self._play(wanted(self._model, self._policy, [cell], self._seeds[:number], "the plan"))
-            self._known[key] = {name: fmean(run.measures[name] for run in runs) for name in runs[0].measures}
-        return self._known[key]
+        return self._learn([cell], seeds)[0]
+
+    def _learn(self, cells: Sequence[Cell], seeds: int | None = None) -> list[dict[str, float]]:
+        """Mean measures of each cell over the first `seeds` seeds, by default all. All runs that are missing are handed over at
+        once, so that no worker waits for the end of a cell."""
+        chosen = self._seeds[:seeds]
+        keys = [(json.dumps(cell, sort_keys=True), len(chosen)) for cell in cells]
+        missing = {key: cell for key, cell in zip(keys, cells, strict=True) if key not in self._known}
+        if missing:
+            runs = self._play(wanted(self._model, self._policy, missing.values(), chosen, "the plan"))
+            for place, key in enumerate(missing):
+                own = runs[place * len(chosen) : (place + 1) * len(chosen)]
+                self._known[key] = {name: fmean(run.measures[name] for run in own) for name in own[0].measures}
+        return [self._known[key] for key in keys]
 
     def _is_met(self, found: Measures) -> bool:
         return all(one.met(found) for one in self._objectives)
@@ -196,7 +203,9 @@ class Planner:
         left: list[int | None] = [*dict.fromkeys((own, *IDLE_SECONDS, *((None,) if self._may_adapt() else ())))]
         seeds = 1
         while True:
-            points = [self._point("idle", one, {**cell, **_idling(one)}, seeds) for one in left]
+            tried = {one: {**cell, **_idling(one)} for one in left}
+            self._learn(list(tried.values()), seeds)
+            points = [self._point("idle", one, its, seeds) for one, its in tried.items()]
             points.sort(key=lambda one: (not one.met, self._cost(one.measures)))
             if seeds >= len(self._seeds):
                 return points[0].value

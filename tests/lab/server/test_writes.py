@@ -10,6 +10,7 @@ from dds_lab.api.requests import Call, Response
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError, Cause
 from dds_lab.client import Client
+from dds_lab.crds import COMPOSABILITY_REQUESTS
 from tests.lab.server.rooms import CLAIMS, MERGE, REQUESTS, Room, claim, request
 
 APPLY = "application/apply-patch+yaml"
@@ -226,6 +227,25 @@ def test_hooks_are_asked_before_anything_is_stored(room: Room) -> None:
     assert (error.value.code, error.value.reason) == (403, "Forbidden")
     assert "no bad ones" in error.value.what
     assert room.server.store.revision == before
+
+
+def test_hooks_may_object_to_an_update_that_sends_back_the_very_object_that_is_stored() -> None:
+    room = Room()
+    server = ApiServer(gates=Gates.for_version(), now=room.time.now, random=Random(1), track_updates=False)
+    client, asked = Client(server, room.time, "poller"), list[str]()
+    client.create("customresourcedefinitions", COMPOSABILITY_REQUESTS)
+    stored = client.create("composabilityrequests", request("r"))
+    before = server.store.revision
+
+    def hook(call: Call, old: Any, new: Any) -> list[Cause] | None:
+        asked.append(call.subresource)
+        return [Cause("FieldValueForbidden", "not now", "")] if call.subresource == "status" else None
+
+    server.admission.append(hook)
+    assert client.update("composabilityrequests", stored) is stored
+    with pytest.raises(ApiError, match="not now"):
+        client.update("composabilityrequests", stored, "status")
+    assert asked == ["", "status"] and server.store.revision == before
 
 
 def test_hooks_may_object_to_a_deletion(room: Room) -> None:

@@ -14,7 +14,7 @@ from dds_lab.scenario import parse
 from dds_lab.scenario.cluster import Nodes
 from dds_lab.scenario.scenario import Run as Pod
 from dds_lab.scenario.workload import Arrival
-from dds_whatif.plan import OutOfReach, Plan, Planner, objective_of
+from dds_whatif.plan import IDLE_SECONDS, OutOfReach, Plan, Planner, objective_of
 from dds_whatif.sweep import Cell, Run, Store, Wanted, changed, swept, wanted
 from dds_whatif.world import Fitted
 from tests.lab.whatif.test_sweep import POLICY, Counting
@@ -120,6 +120,18 @@ def test_an_idle_time_is_the_cheapest_by_the_prices_of_the_policy(play: Player) 
     cheap = Planner(model, POLICY.model_copy(update={"attach_cost": 100.0}), objectives, SEEDS, play).plan()
     assert dear.idle in (None, 0) and (cheap.idle is None or cheap.idle >= 20)
     assert dear.then["attaches"] > cheap.then["attaches"] == 1
+
+
+def test_no_worker_waits_between_idle_times_nor_for_prewarming(play: Player) -> None:
+    """Whatever the next decision needs is handed over at once."""
+    handed: list[int] = []
+
+    def counted(runs: Sequence[Wanted]) -> list[Run]:
+        handed.append(len(runs))
+        return play(runs)
+
+    Planner(MODEL, POLICY, [objective_of("max wait <= 90s")], SEEDS, counted).plan()
+    assert handed[-2] >= len(IDLE_SECONDS) and handed[-1] >= 1
 
 
 def test_what_was_played_is_told(play: Player) -> None:

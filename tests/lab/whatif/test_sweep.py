@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab.scenario import parse
 from dds_lab.scenario.scenario import Run as Pod
 from dds_lab.scenario.workload import Arrival
+from dds_whatif.engines import opened
 from dds_whatif.play import tasks_of
 from dds_whatif.sweep import Store, axes, cells, changed, front, grid_of, summed, swept, wanted
 from dds_whatif.world import Fitted
@@ -206,3 +208,10 @@ def test_means_and_front() -> None:
         False,
         True,
     ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each worker imports what it needs")
+def test_a_worker_begins_with_everything_imported() -> None:
+    executor, at_once = opened("processes", 2)
+    with executor:
+        assert at_once == 2 and executor.submit(eval, "'dds_whatif.play' in __import__('sys').modules").result()
