@@ -28,6 +28,7 @@ from dds_commands.parameters import (
     output_options,
     period,
     period_options,
+    place,
     policy_read,
     require_end,
     required_log,
@@ -273,7 +274,7 @@ def log_tail(
         wanted = [_known_type(one) for one in types] or None
         if count is None and since is None:
             count = _NEWEST
-        first, last = period(log.span, since, until)
+        first, last = (place(since, log.span), Place()) if following else period(log.span, since, until)
         if count is not None and first == last == Place():
             after, newest = _before_newest(source, head, count, wanted, stream), head.position
         else:

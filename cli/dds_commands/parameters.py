@@ -107,12 +107,16 @@ def end(span: Callable[[], tuple[int, int]], text: str | None) -> Place:
 
 
 def period(span: Callable[[], tuple[int, int]], since: str | None, until: str | None) -> tuple[Place, Place]:
-    """Start and end of the output, from --since and --until. Raises InputError."""
+    """Start and end of the output, from --since and --until. Raises InputError, also for a start after the source's end: an
+    answer about nothing would look like one about all being well."""
     span = cache(span)
     first, last = place(since, span), end(span, until)
     for begun, ended in zip(first, last, strict=True):
         if begun is not None and ended is not None and begun > ended:
             raise InputError(f"--since {since} is after --until {until}", fix="exchange them")
+    if first.at is not None and first.at > span()[1]:
+        fix = "give an instant up to then; a time of day without an offset is in UTC"
+        raise InputError(f"nothing has happened since {rfc3339(first.at)}: the source ends at {rfc3339(span()[1])}", fix=fix)
     return first, last
 
 
