@@ -38,7 +38,9 @@ def upgrade(
             before = dds_migrations.current(connection)
             if before not in (None, dds_migrations.newest()):
                 newest = dds_migrations.newest()
-                say(f"{where_of(engine)}: from schema {newest} on, a dds that knows {before} refuses it; a copy leads back")
+                say(
+                    f"{where_of(engine)}: from schema {newest} on, a dds that knows {before} refuses it; a copy leads back"
+                )
             dds_migrations.upgrade(connection)
             dds_migrations.reading.make(connection)
         return before, dds_migrations.newest()
