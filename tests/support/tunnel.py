@@ -41,6 +41,7 @@ class _Tunnel(BaseRequestHandler):
             return
         host, _, port = target.rpartition(":")
         with socket.create_connection((host.strip("[]"), int(port)), 5) as far, suppress(OSError):
+            far.settimeout(None)  # a watch may be silent for long
             self.request.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
             back = threading.Thread(target=_pump, args=(far, self.request), daemon=True)
             back.start()

@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from dds_adapters.sql import Database
+from dds_core.replay import verify
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy
 from dds_lab.http_frontend.serving import LOOPBACK
 from dds_lab.shipped import find
 from tests.support.live_lab import LiveLab, eventually, without_scaler
+from tests.support.postgres import Postgres, pooled
 from tests.support.serve_program import Program
 from tests.support.tunnel import tunnels
 
@@ -29,10 +33,18 @@ def _lab(folder: Path, host: str = LOOPBACK) -> LiveLab:
     return LiveLab(without_scaler(find("first_attach")), folder, tls=True, host=host)
 
 
-def _serves(lab: LiveLab, folder: Path, *options: str, before: tuple[str, ...] = ()) -> Program:
+def _serves(lab: LiveLab, folder: Path, *options: str, log: str = "", before: tuple[str, ...] = ()) -> Program:
     """A program that ended in order, after it had seen the whole cluster, and warned of nothing."""
-    log = str(folder / "log.sqlite3")
-    with Program(lab, log, folder, Policy(), "--migrate", "--metrics-secure", *options, before=before) as program:
+    with Program(
+        lab,
+        log or str(folder / "log.sqlite3"),
+        folder,
+        Policy(),
+        "--migrate",
+        "--metrics-secure",
+        *options,
+        before=before,
+    ) as program:
         eventually(program.seen_all)
         eventually(lambda: program.probe().code == 200)
         assert program.end() == 0
@@ -50,6 +62,21 @@ def test_the_api_server_behind_a_proxy_that_wants_a_password(tmp_path: Path, mon
         program = _serves(lab, tmp_path)
         assert len(proxy.asked) == asked
         assert not program.says("secr")
+
+
+def test_the_api_server_behind_a_proxy_and_the_log_behind_pgbouncer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: Postgres
+) -> None:
+    """The variables of a proxy are none for the database."""
+    with _lab(tmp_path) as lab, tunnels() as proxy, pooled(postgres, "transaction") as through:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        url = through(postgres.new_database())
+        _serves(lab, tmp_path, log=url)
+        assert set(proxy.asked) == {lab.face.url.removeprefix("https://")}
+        with Database(url) as database:
+            (head,) = database.heads()
+            report = verify(database.log(head.log).read(), SCALER)
+        assert report.ok and report.groups > 0
 
 
 def test_a_cluster_of_ipv6_only(tmp_path: Path) -> None:
