@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dds_adapters.kubernetes.lease.elector import RESOURCE as LEASES
+from dds_adapters.kubernetes.write.devices import OPERATOR_LOOK
 from dds_lab.api.kinds import Object
 from dds_lab.api.paths import place
 from dds_lab.api.requests import Request, Response
@@ -21,13 +22,15 @@ from tests.support.live_lab import LiveLab
 
 
 class Came(NamedTuple):
-    """A request for one object: the instant of `time.monotonic`, the user, the method, and what it is about."""
+    """A request for one object: the instant of `time.monotonic`, the user, the method, what it is about, and whether it only
+    makes the operator look."""
 
     at: float
     user: str
     method: str
     resource: str
     name: str
+    looks: bool
 
 
 class Holder(NamedTuple):
@@ -105,7 +108,8 @@ class HeldRequests:
             return
         user = self._lab.lab.server.access.authenticate(request.headers).name
         if request.method != "GET":
-            self.writes.append(Came(time.monotonic(), user, request.method, where.plural, where.name))
+            looks = OPERATOR_LOOK.encode() in request.body
+            self.writes.append(Came(time.monotonic(), user, request.method, where.plural, where.name, looks))
         stop = self._stop
         if stop is None or (stop.user, stop.method, stop.resource) != (user, request.method, where.plural):
             self._answer(connection, request)

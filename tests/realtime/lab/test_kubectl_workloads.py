@@ -19,9 +19,13 @@ MANIFESTS = str(REPOSITORY / "examples" / "demo" / "workloads.yaml")
 
 @pytest.fixture(scope="module", params=PROGRAMS or [""], ids=range(max(1, len(PROGRAMS))))
 def kubectl(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
-    """On a lab with a pool of four devices, each of which goes back after ten idle seconds."""
+    """On a lab with a pool of four devices, each of which goes back after ten idle seconds. If a pod takes another one's device,
+    the scheduler chooses anew before the rollout counts as stuck: after a minute, not ten."""
     folder = Path(tmp_path_factory.mktemp("workloads"))
-    (folder / "lab.yaml").write_text(QUICK.replace("removal: 1h", "removal: 10s"))
+    (folder / "lab.yaml").write_text(
+        QUICK.replace("removal: 1h", "removal: 10s")
+        + "  scheduler: {profiles: {default-scheduler: {binding_timeout: 1m}}}\n"
+    )
     config = folder / "config"
     with program("lab", "up", str(folder / "lab.yaml"), "--speed", "20", "--kubeconfig", str(config)) as up:
         up.until("contexts:")
