@@ -21,7 +21,7 @@ from dds_commands.screen import arranged, show, show_data, show_left_out, table
 from dds_commands.sources import Opened, Source, go_on, history_of, present, require
 from dds_commands.timelines import find
 from dds_core.errors import InputError
-from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES, RELEASED, WAITING
+from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES, FAILED, RELEASED, WAITING
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import OUTCOMES, ClaimHistory, DeviceHistory, History
 from dds_core.scaler.history import data as histories
@@ -31,6 +31,7 @@ from dds_core.scaler.history.words import waited
 from dds_core.scaler.spending import STATES
 from dds_core.scaler.state import State
 from dds_core.scaler.unallocated import UNALLOCATED, Unallocated, resources_asked, unallocated
+from dds_core.scaler.waiting import failed_because, waiting_rows
 from dds_core.timeline import Subject
 from dds_core.timeline.instants import duration, rfc3339
 
@@ -94,7 +95,8 @@ _DEVICES_EVER: Mapping[str, Callable[[DeviceHistory, int], Any]] = {
 def claims(form: str, everything: bool, sort: str | None, reverse: bool, limit: int, **of: Any) -> None:
     """Show claims: state, since when, node and devices.
 
-    A claim that a pod waits with and that the scheduler has allocated nothing is Unallocated, and WHY says what it waits for.
+    WHY says what a claim waits for, or why it failed. A claim that a pod waits with and that the scheduler has allocated nothing
+    is Unallocated.
     So is a pod (pod/NAMESPACE/NAME) that waits for an extended resource: its claim comes with the allocation.
 
     --all adds ended claims: their pods, waits, attempts and outcomes; with --sort waited the longest wait comes first.
@@ -408,7 +410,7 @@ def _why(row: Row) -> str:
 
 
 def show_claims(rows: Sequence[Row], now: int, empty: str) -> None:
-    """Print the rows; with what they wait for if some wait without an allocation."""
+    """Print the rows; with what they wait for if some wait."""
     show_table(_CLAIMS_AND_WHY if any(row["why"] for row in rows) else CLAIMS, rows, now, empty)
 
 
@@ -443,10 +445,11 @@ def show_past_devices(past: list[DeviceHistory], history: History) -> None:
 # -- rows ----------------------------------------------------------------------------------------------------------------
 
 
-def claim_rows(state: State, without: Iterable[Unallocated] | None = None) -> list[Row]:
-    """Every claim that has a life or waits without an allocation, by name; `devices` by UUID or name. `why` says what the latter
-    wait for; of the others `dds status` does. `without`: the latter, if they are known already."""
-    waiting = {one.uid: one for one in (unallocated(state) if without is None else without)}
+def claim_rows(state: State) -> list[Row]:
+    """Every claim that has a life or waits without an allocation, by name; `devices` by UUID or name. `why` says what it waits
+    for, or why it failed."""
+    whys = {one.uid: one.why for one in waiting_rows(state)}
+    waiting = {one.uid: one for one in unallocated(state)}
     rows = [_unallocated_row(state, one) for one in waiting.values()]
     for uid, life in state.lifecycle.lives.rows.items():
         if uid in waiting:
@@ -468,7 +471,7 @@ def claim_rows(state: State, without: Iterable[Unallocated] | None = None) -> li
                 "pods": [f"{pod.namespace}/{pod.name}" for pod in pods],
                 "models": [],
                 "resources": [],
-                "why": "",
+                "why": whys.get(uid) or (failed_because(state, uid) if life.state == FAILED else ""),
             }
         )
     return sorted(rows, key=lambda row: (row["claim"], row["uid"]))

@@ -269,3 +269,47 @@ def test_its_wait_is_that_of_its_claim_once_that_is_there(extended: str) -> None
     rows = json.loads(fine("claims", extended, "--all", "--json"))
     waited = {row["pods"][0]: row["waited_seconds"] for row in rows if row["outcome"] == "bound"}
     assert [round(waited[f"default/{name}"]) for name in ("lucky", "hungry-1", "hungry-2")] == [15, 82, 231]
+
+
+# -- who is allocated and waits ------------------------------------------------------------------------------------------
+
+TOO_LARGE = """
+about: a claim of two where a node may have one, and one whose device the fabric does not bring
+duration: 5m
+cluster:
+  models:
+    - {model: L40, device: nvidia-l40, product: NVIDIA L40}
+    - {model: A100 40G, device: nvidia-a100-40, product: NVIDIA A100 40GB PCIe}
+  fabrics:
+    - {id: 1, devices: {L40: 2, A100 40G: 1}}
+  nodes:
+    - {count: 2, fabric: 1, limits: {L40: {max: 1}}}
+parts: {scaler: false, operator: {}}
+faults:
+  fabric:
+    - {since: 0s, kind: hang, models: [A100 40G], times: 1}
+steps:
+  - {at: 3s, run: {name: two, devices: {nvidia-l40: 2}}}
+  - {at: 8s, run: {name: slow, devices: {nvidia-a100-40: 1}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def too_large(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return logged(TOO_LARGE, tmp_path_factory.mktemp("too_large"), 60)
+
+
+def test_claims_and_status_say_why_a_claim_waits_or_has_failed(too_large: str) -> None:
+    rows = {row["claim"]: row for row in json.loads(fine("claims", too_large, "--json"))}
+    waiting = {row["claim"]: row for row in json.loads(fine("status", too_large, "--json"))["waiting"]}
+    assert {name: row["state"] for name, row in waiting.items()} == {
+        "default/two": "Failed",
+        "default/slow": "Attaching",
+    }
+    assert {name: row["why"] for name, row in rows.items()} == {name: row["why"] for name, row in waiting.items()}
+    why = rows["default/two"]["why"]
+    assert why.startswith("failed: NodeLimit: ")
+    assert "; the scheduler is told at 20" in why and why.endswith(", and then clears its allocation")
+    assert rows["default/slow"]["why"].endswith(" is Attaching")
+    (row,) = (row for row in fine("claims", too_large, "--at", "00:00:50").splitlines() if "default/slow" in row)
+    assert row.endswith(" is Attaching")
