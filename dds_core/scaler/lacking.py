@@ -76,7 +76,7 @@ class Want:
     models: tuple[str, ...]
     asked: int
     unknown: str = ""
-    """A class that does not exist and has the name of a model's."""
+    """A class that does not exist: one with the name of a model's, or else anybody's."""
 
 
 @dataclass(slots=True)
@@ -222,8 +222,8 @@ class Survey:
                 bare = replace(one, selectors=())
                 by_class = replace(alone, requests=(replace(request, alternatives=(bare,)),))
                 ways.append(_Ask(alone, by_class, one))
-                if one.device_class not in self._classes and one.device_class in devices:
-                    unknown = unknown or one.device_class
+                if one.device_class not in self._classes and (not unknown or unknown not in devices):
+                    unknown = one.device_class
             served = [(way, self._models(way)) for way in ways]
             models.update(dict.fromkeys(name for _, names in served for name in names))
             asked += next((way.asked.count for way, names in served if (names or unknown) and not way.asked.admin), 0)

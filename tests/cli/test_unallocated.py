@@ -291,6 +291,20 @@ faults:
 steps:
   - {at: 3s, run: {name: two, devices: {nvidia-l40: 2}}}
   - {at: 8s, run: {name: slow, devices: {nvidia-a100-40: 1}}}
+  - at: 9s
+    apply:
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: classless}
+      spec: {devices: {requests: [{name: r0, exactly: {deviceClassName: nvidia-b200}}]}}
+  - at: 9s
+    apply:
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: classless}
+      spec:
+        containers: [{name: c, image: pause, resources: {claims: [{name: g}]}}]
+        resourceClaims: [{name: g, resourceClaimName: classless}]
 """
 
 
@@ -306,10 +320,15 @@ def test_claims_and_status_say_why_a_claim_waits_or_has_failed(too_large: str) -
         "default/two": "Failed",
         "default/slow": "Attaching",
     }
+    classless = rows.pop("default/classless")
+    assert (classless["state"], classless["models"]) == ("Unallocated", [])
+    assert classless["why"] == "the DeviceClass nvidia-b200 does not exist"
     assert {name: row["why"] for name, row in rows.items()} == {name: row["why"] for name, row in waiting.items()}
     why = rows["default/two"]["why"]
     assert why.startswith("failed: NodeLimit: ")
     assert "; the scheduler is told at 20" in why and why.endswith(", and then clears its allocation")
     assert rows["default/slow"]["why"].endswith(" is Attaching")
+    begin = "1 claim waits for a device: of no known class, asked 1\n  the DeviceClass nvidia-b200 does not exist\n"
+    assert begin in fine("status", too_large)
     (row,) = (row for row in fine("claims", too_large, "--at", "00:00:50").splitlines() if "default/slow" in row)
     assert row.endswith(" is Attaching")

@@ -90,7 +90,6 @@ def test_a_claim_without_a_pod_one_being_deleted_and_one_of_another_driver_are_n
     world.update(world.get(Claim, "going"), deleting=True)
     world.observe(DeviceClass("class-nic", "nic", ('device.driver == "nic.example.com"',)))
     world.claim("network", requests=(asks("r0", "nic"),))
-    world.claim("unknown", requests=(asks("r0", "no-such-class"),))
     assert unallocated(world.state) == []
 
 
@@ -139,6 +138,24 @@ def test_a_class_that_is_not_there() -> None:
     world.gone(world.state.inventory.classes.rows[f"class-{A100.device}"])
     hungry(world)
     assert why(world) == (lacking.NO_CLASS, "the DeviceClass nvidia-a100-40 does not exist")
+
+
+def test_a_class_that_is_not_there_and_may_be_anybodys() -> None:
+    world = one_node(1)
+    world.claim("hungry", requests=(asks("r0", "nvidia-b200", count=2),))
+    row = only(world)
+    assert (row.reason, row.why, row.models, row.asked) == (
+        lacking.NO_CLASS,
+        "the DeviceClass nvidia-b200 does not exist",
+        (),
+        2,
+    )
+    (queue,) = queues(world.state, [row])
+    assert (queue.models, queue.free, queue.held_by) == ((), 0, ())
+    world.claim("more", pod="hungry", requests=(asks("r0", A100.device),))
+    assert {one.reason for one in unallocated(world.state)} == {lacking.NO_CLASS}, "the pod wants both"
+    world.observe(DeviceClass("class-b200", "nvidia-b200", ('device.driver == "nic.example.com"',)))
+    assert [one.claim for one in unallocated(world.state)] == ["default/more"], "it is another driver's"
 
 
 def test_all_are_in_use_wherever_they_are() -> None:
