@@ -1,8 +1,8 @@
 """What claims without an allocation lack, computed by the allocator over all that is listed and in use.
 
-Of all nodes the one counts that lacks least: a cordon on a node with a free device is the reason, though another node has no
-device at all. Claims are looked at by what their pods ask for, and devices and nodes by kind, so that thousands that are alike
-cost hardly more than one.
+Of all nodes the one counts that is nearest to serving the claim: a cordon on a node with a free device is the reason, though
+another node has no device at all, and a full node that takes the pod is, though one with a cordon has room. Claims are looked at
+by what their pods ask for, and devices and nodes by kind, so that thousands that are alike cost hardly more than one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dds_core.scaler.state import State
 from dds_core.scaler.waiting import cool_down_words
 from dds_core.timeline.instants import rfc3339
 
-# Why a claim waits, what lacks least last.
+# Why a claim waits, what lacks least last. A node that does not take the pod ranks elsewhere: `_kept_from`.
 NO_CLASS, NONE, REFUSED, TOO_FEW = "no-class", "no-device", "selector", "too-few"
 IN_USE, TAINTED = "in-use", "device-taint"
 COUNTERS, CONSTRAINT, CAPACITY, TOGETHER = "counters", "constraint", "capacity", "together"
@@ -103,11 +103,18 @@ class _Tally:
 
 
 class Verdict(NamedTuple):
-    """One of `REASONS`, in words, and how many devices are free in spite of it."""
+    """One of `REASONS`, in words, and how many devices are free in spite of it. `beside`: the reason with which it ranks, "" for
+    its own."""
 
     reason: str
     why: str
     free: int = 0
+    beside: str = ""
+
+    @property
+    def rank(self) -> int:
+        """How near the node is to serving the claim."""
+        return REASONS.index(self.beside or self.reason) if self.reason else -1
 
 
 _Kind = tuple[object, ...]
@@ -381,8 +388,10 @@ class Survey:
         allocator = self._allocator(*self._pools_of(node))
         reached = allocator.reachable(node)
         same = tuple(map(id, reached))
+        closed = self._closed(node, wants)
+        kept = _kept_from(node, pod)
         if same in failed:
-            return self._closed(node, wants) or self._jointly(node, claims, wants, failed[same])
+            return (closed and kept) or closed or self._jointly(node, claims, wants, failed[same])
         # A search looks at each device once, and with constraints once again for each that it tries.
         devices = sum(len(pool.candidates) for pool in reached)
         looks = devices * (devices if any(one.constraints for one in claims) else 1)
@@ -395,12 +404,9 @@ class Survey:
             return Verdict(REFUSED, error.what)
         if not fit:
             failed[same] = fit.reason
-            return self._closed(node, wants) or self._jointly(node, claims, wants, fit.reason)
+            return (closed and kept) or closed or self._jointly(node, claims, wants, fit.reason)
         chosen = [result.key for one in fit.allocations for result in one.results]
-        against = node.against(pod.tolerations)
-        if against:
-            return Verdict(NODE, against)
-        return self._full(node, chosen) or self._untried(node, pod, chosen)
+        return kept or self._full(node, chosen) or self._untried(node, pod, chosen)
 
     def _closed(self, node: Node, wants: Sequence[Want]) -> Verdict | None:
         """Why the pools of a model that is wanted are closed to the node; None if they are open."""
@@ -592,6 +598,18 @@ class Survey:
         )
 
 
+def _kept_from(node: Node, pod: Pod) -> Verdict | None:
+    """What keeps the pod from the node, whatever is free there. A taint of its owner, which the pod does not tolerate, says that
+    the node is for others: what lacks on any node that the pod may use counts more, devices in use too. A cordon, or a taint of
+    the control plane, passes: a device that is free there lacks less than one that is not. But nodes that take the pod and only
+    wait for their turn (cool-down, limit) are nearer still; they stand before it, as the search looks at them first."""
+    against = node.against(pod.tolerations)
+    if not against:
+        return None
+    for_others = replace(node, unschedulable=False).against(pod.tolerations, passing=False)
+    return Verdict(NODE, against, beside=TOO_FEW if for_others else COOL_DOWN)
+
+
 class _Best:
     """The reason of the node that lacks least, and how many nodes have the same."""
 
@@ -604,7 +622,7 @@ class _Best:
         return self._best.reason
 
     def add(self, verdict: Verdict, nodes: int = 1) -> None:
-        now, best = (REASONS.index(one.reason) if one.reason else -1 for one in (verdict, self._best))
+        now, best = verdict.rank, self._best.rank
         self._nodes = nodes if now > best else self._nodes + nodes * (now == best)
         if (now, verdict.free) > (best, self._best.free):
             self._best = verdict

@@ -325,6 +325,36 @@ def test_the_node_that_lacks_least_is_told_of() -> None:
     assert why(world) == (lacking.NODE, "node1 is cordoned")
 
 
+def test_a_node_that_the_pod_may_not_use_is_no_reason_while_another_is_only_full_or_in_use() -> None:
+    world = one_node(5, "node0", "node1", "node2", limit={"max": 1})
+    others = (Taint("dedicated", "x", "NoSchedule"),)
+    world.update(world.state.fleet.nodes.rows["node-node1"], taints=others)
+    world.update(world.state.fleet.nodes.rows["node-node2"], unschedulable=True)
+    world.waits("first", "node0")
+    world.settle()
+    world.bind("first")
+    hungry(world)
+    assert why(world) == (lacking.LIMIT, "node0 may have 1 of A100 40G and has or awaits 1")
+    world.gone(world.get(Pod, "first"))
+    world.clear("first")
+    world.update(world.state.fleet.nodes.rows["node-node0"], deleting=True)
+    assert why(world) == (lacking.NODE, "node2 is cordoned"), "the others are not for it"
+
+
+def test_a_dedicated_node_with_a_free_device_is_no_reason_while_those_of_the_others_are_in_use() -> None:
+    world = one_node(0, "node0", "node1")
+    world.plug("node0", "gpu-0", "GPU-0")
+    world.plug("node1", "gpu-1", "GPU-1")
+    world.claim("first", requests=(asks("r0", A100.device),))
+    world.allocate_local("first", "node0", "gpu-0")
+    node = world.state.fleet.nodes.rows["node-node1"]
+    world.update(node, taints=(Taint("dedicated", "x", "NoSchedule"),))
+    hungry(world)
+    assert why(world) == (lacking.IN_USE, "it asks for 1 on one node, and 0 are free there")
+    world.update(world.state.fleet.nodes.rows["node-node1"], taints=(), unschedulable=True)
+    assert why(world) == (lacking.NODE, "node1 is cordoned")
+
+
 def test_another_claim_of_the_pod_that_has_its_node_decides_where() -> None:
     world = one_node(0, "node0", "node1")
     world.plug("node0", "gpu-0", "GPU-0")
