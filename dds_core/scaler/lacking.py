@@ -422,7 +422,8 @@ class Survey:
             if rival:
                 return Verdict(COEXISTENCE, rival_words(model.model, node.name, rival))
             why = f"{node.name} lacks the label {label}=true, which opens the pool to it"
-            return self._beyond_limit(node, model, 1) or Verdict(NODE, why)
+            asked = sum(want.asked for want in wants if want.models == (model.model,))
+            return self._beyond_limit(node, model, max(1, asked)) or Verdict(NODE, why)
         return None
 
     def _full(self, node: Node, keys: Iterable[DeviceKey]) -> Verdict | None:
@@ -439,10 +440,9 @@ class Survey:
         """Whether the node would have more of the model than it may with so many more."""
         top = limits_of(self._state, node.name, model.model)[1]
         filled = cell_of(self._state, node.name, model).filled
-        why = limit_words(model.model, node.name, top, filled)
         if filled + count <= top:
             return None
-        return Verdict(LIMIT, f"{why}: no room for {count}" if filled < top else why)
+        return Verdict(LIMIT, limit_words(model.model, node.name, top, filled, count))
 
     def _untried(self, node: Node, pod: Pod, keys: Sequence[DeviceKey]) -> Verdict:
         lives = [

@@ -332,3 +332,12 @@ def test_claims_and_status_say_why_a_claim_waits_or_has_failed(too_large: str) -
     assert begin in fine("status", too_large)
     (row,) = (row for row in fine("claims", too_large, "--at", "00:00:50").splitlines() if "default/slow" in row)
     assert row.endswith(" is Attaching")
+
+
+def test_a_claim_that_asks_for_more_than_a_node_may_have_is_told_so_and_advised(too_large: str) -> None:
+    rows = {row["claim"]: row["why"] for row in json.loads(fine("claims", too_large, "--json"))}
+    assert "NodeLimit: it asks for 2 of L40, and node000" in rows["default/two"]
+    told = " ".join(fine("incident", too_large).split())
+    assert "ask for no more devices in one claim than a node may have, or raise the limit (2 × NodeLimit;" in told
+    assert "a claim that asks for no more than a node may have" in fine("timeline", "default/two", too_large)
+    assert "spread" not in told + fine("timeline", "default/two", too_large)

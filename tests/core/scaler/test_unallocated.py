@@ -297,7 +297,7 @@ def test_a_model_that_may_not_share_the_node() -> None:
 def test_a_node_that_is_full_and_a_claim_that_asks_for_more_than_a_node_may_have() -> None:
     world = one_node(5, limit={"max": 2})
     hungry(world, count=3)
-    assert why(world) == (lacking.LIMIT, "node0 may have 2 of A100 40G and has or awaits 0: no room for 3")
+    assert why(world) == (lacking.LIMIT, "it asks for 3 of A100 40G, and node0 may have 2")
     world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device),))
     assert only(world).reason == lacking.UNTRIED
     world.waits("first", "node0", (A100, 2))
@@ -305,6 +305,8 @@ def test_a_node_that_is_full_and_a_claim_that_asks_for_more_than_a_node_may_have
     world.bind("first")
     assert f"cohdi.io/{A100.device}" not in world.state.fleet.nodes.rows["node-node0"].labels, "dds closed the pool"
     assert why(world) == (lacking.LIMIT, "node0 may have 2 of A100 40G and has or awaits 2")
+    world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device, count=3),))
+    assert why(world) == (lacking.LIMIT, "it asks for 3 of A100 40G, and node0 may have 2"), "the pool is closed to it"
 
 
 def test_nodes_that_the_pod_does_not_tolerate() -> None:
