@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Final, NamedTuple
 
 import msgspec
@@ -27,6 +28,7 @@ from dds_core.scaler.rules.orders import (
     conflicting_model,
     limit_words,
     limits_of,
+    never_together_words,
     rival_words,
 )
 from dds_core.scaler.state import State
@@ -77,6 +79,8 @@ class Want:
     asked: int
     unknown: str = ""
     """A class that does not exist: one with the name of a model's, or else anybody's."""
+    served: tuple[frozenset[str], ...] = ()
+    """For each request that only models of dds may serve, these."""
 
 
 @dataclass(slots=True)
@@ -221,6 +225,7 @@ class Survey:
 
     def _want(self, claim: Claim) -> Want:
         requests, models, asked, unknown = [], dict[str, None](), 0, ""
+        only = list[frozenset[str]]()
         devices = {model.device for model in self._state.settings.config.models}
         for request in claim.requests:
             ways = []
@@ -235,8 +240,10 @@ class Survey:
             models.update(dict.fromkeys(name for _, names in served for name in names))
             asked += next((way.asked.count for way, names in served if (names or unknown) and not way.asked.admin), 0)
             requests.append(tuple(ways))
+            if all(names for _, names in served):
+                only.append(frozenset(name for _, names in served for name in names))
         order = (one for one in self._state.settings.config.models if one.model in models or one.device == unknown)
-        return Want(tuple(requests), tuple(one.model for one in order), asked, unknown)
+        return Want(tuple(requests), tuple(one.model for one in order), asked, unknown, tuple(only))
 
     def _models(self, ask: _Ask) -> list[str]:
         """The models that the alternative selects; those that its class accepts if it selects none of them."""
@@ -322,7 +329,18 @@ class Survey:
             best.add(verdict)
             if verdict.reason in (UNTRIED, NOT_COMPUTED):
                 break
+        apart = self._never_together(wants)
+        if apart and best.reason != UNTRIED:  # whatever lacks besides may come; this does not
+            return Verdict(COEXISTENCE, apart)
         return best.told(self._broken(), max(0, len(enough) - MOST_SEARCHES))
+
+    def _never_together(self, wants: Sequence[Want]) -> str:
+        """Words on two models that may not share a node and that the pod asks for at once; "" if there are none."""
+        rivals = self._state.settings.rivals
+        for first, second in combinations([models for want in wants for models in want.served], 2):
+            if all(other in rivals.get(model, ()) for model in first for other in second):
+                return never_together_words(first, second)
+        return ""
 
     def _of_devices(self, node: Node, wants: Sequence[Want]) -> Verdict | None:
         """The first request that the devices that the node has and reaches cannot serve; None if each has enough."""
@@ -433,6 +451,9 @@ class Survey:
             found = state.inventory.model_of_pool(key[:2])
             if found is not None:
                 models[found.model] += 1
+        for one, other in combinations(models, 2):
+            if other in state.settings.rivals.get(one, ()):
+                return Verdict(COEXISTENCE, never_together_words((one,), (other,)))
         against = (self._beyond_limit(node, state.settings.models[name], count) for name, count in models.items())
         return next(filter(None, against), None)
 

@@ -23,6 +23,7 @@ from dds_core.scaler.rules.orders import (
     cell_of,
     conflicting_model,
     is_making,
+    never_together,
     published_free,
     rival_words,
 )
@@ -259,6 +260,9 @@ def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[
     yield from unjudged(state, node, claim, model).values()
     if not all(place.takes(pod.tolerations) for pod in state.demand.pods_of(claim) if not pod.node):
         yield f"{node} is cordoned, tainted or being deleted"
+    apart = never_together(state, claim)
+    if apart:
+        yield apart
     cooling = state.failing.cooling.get((node, name))
     if cooling is not None:
         yield cool_down_words(name, node, cooling)

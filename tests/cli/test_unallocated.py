@@ -341,3 +341,36 @@ def test_a_claim_that_asks_for_more_than_a_node_may_have_is_told_so_and_advised(
     assert "ask for no more devices in one claim than a node may have, or raise the limit (2 × NodeLimit;" in told
     assert "a claim that asks for no more than a node may have" in fine("timeline", "default/two", too_large)
     assert "spread" not in told + fine("timeline", "default/two", too_large)
+
+
+APART = """
+about: two models that may not share a node, asked for by one pod, and by one after the other
+duration: 5m
+cluster:
+  models:
+    - {model: A100 40G, device: nvidia-a100-40, product: NVIDIA A100 40GB PCIe}
+    - {model: H100, device: nvidia-h100, product: NVIDIA H100, not_with: [A100 40G]}
+  fabrics:
+    - {id: 1, devices: {A100 40G: 2, H100: 2}}
+  nodes:
+    - {count: 1, fabric: 1}
+parts: {scaler: false, operator: {}}
+steps:
+  - {at: 3s, run: {name: both, devices: {nvidia-a100-40: 1, nvidia-h100: 1}}}
+  - {at: 8s, run: {name: first, devices: {nvidia-a100-40: 1}}}
+  - {at: 8s, run: {name: second, devices: {nvidia-h100: 1}}}
+"""
+
+
+def test_what_failed_for_the_same_reason_is_told_by_its_words(tmp_path: Path) -> None:
+    log = logged(APART, tmp_path, 60)
+    failed = {one["claims"][0]: one for one in json.loads(fine("incident", log, "--json"))["failures"]}
+    assert {one["reason"] for one in failed.values()} == {"Coexistence"}
+    apart = "A100 40G and H100 may not share a node, and its pod wants both"
+    assert {name: one["text"] for name, one in failed.items()} == {
+        "default/both": apart,
+        "default/first": "A100 40G may not share node0000 with H100",
+    }
+    assert "ask for one of the two models" in " ".join(fine("incident", log).split())
+    (both,) = json.loads(fine("claims", log, "--json", "--claim", "default/both"))
+    assert apart in both["why"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -199,7 +200,7 @@ def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, CellR
     waiting = [pod for pod in state.demand.pods_of(claim) if not pod.node]
     if place is not None and fail_unschedulable(work, [claim], waiting, place):
         return
-    never = _never_together(state, claim)
+    never = never_together(state, claim)
     if never:
         fail(work, claim, life, "Coexistence", never, anywhere=True)
         return
@@ -311,7 +312,7 @@ def limit_words(model: str, node: str, top: int, filled: int, count: int) -> str
     return f"{node} may have {top} of {model} and has or awaits {filled}{room}"
 
 
-def _never_together(state: State, claim: Claim) -> str:
+def never_together(state: State, claim: Claim) -> str:
     """Words on two models that may not share a node and that the claim, or its pod with its other claims, both needs; "" if there
     are none. A request that is not allocated yet counts too: whatever it gets will be a rival. A request that has its device on
     the node needs none of a pool."""
@@ -326,8 +327,13 @@ def _never_together(state: State, claim: Claim) -> str:
     ways = [models_for(state, one, request) for one, request in asked] if len(asked) > 1 else []
     for first, second in combinations(filter(None, ways), 2):
         if all(other in state.settings.rivals[model] for model in first for other in second):
-            return f"{min(first)} and {min(second)} may not share a node, and {WANTS_BOTH}"
+            return never_together_words(first, second)
     return ""
+
+
+def never_together_words(first: Iterable[str], second: Iterable[str]) -> str:
+    one, other = sorted((min(first), min(second)))
+    return f"{one} and {other} may not share a node, and {WANTS_BOTH}"
 
 
 def _is_there(state: State, claim: Claim, request: ClaimRequest) -> bool:

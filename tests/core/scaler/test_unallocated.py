@@ -294,6 +294,30 @@ def test_a_model_that_may_not_share_the_node() -> None:
     assert why(world) == (lacking.COEXISTENCE, "H100 80G may not share node0 with A100 40G")
 
 
+def test_two_models_that_may_not_share_a_node_and_are_asked_for_at_once() -> None:
+    rivals = (A100, type(H100)(2, H100.model, H100.device, GPU, H100.attributes, conflicts=(1,)))
+    world = World("attach", models=rivals)
+    world.node("node0")
+    world.pool(A100, 1)
+    world.pool(H100, 1)
+    hungry(world)
+    both = (asks("r0", A100.device), asks("r1", H100.device))
+    world.update(world.get(Claim, "hungry"), requests=both)
+    told = (lacking.COEXISTENCE, "A100 40G and H100 80G may not share a node, and its pod wants both")
+    assert why(world) == told, "though both are free"
+    for model in (A100, H100):
+        world.feed(
+            e.CoolDown(
+                node="node0", model=model.model, mode="attach", until=world.now + 600 * SECOND, reason="Coexistence"
+            )
+        )
+        world.relabel("node0", {f"cohdi.io/{model.device}": None})
+    assert why(world) == told, "a cool-down passes, this does not"
+    world.update(world.get(Claim, "hungry"), requests=both[:1])
+    world.claim("more", pod="hungry", requests=both[1:])
+    assert {(one.reason, one.why) for one in unallocated(world.state)} == {told}, "of two claims of one pod, too"
+
+
 def test_a_node_that_is_full_and_a_claim_that_asks_for_more_than_a_node_may_have() -> None:
     world = one_node(5, limit={"max": 2})
     hungry(world, count=3)
