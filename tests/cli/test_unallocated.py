@@ -343,6 +343,21 @@ def test_a_claim_that_asks_for_more_than_a_node_may_have_is_told_so_and_advised(
     assert "spread" not in told + fine("timeline", "default/two", too_large)
 
 
+def test_a_state_means_the_same_with_all_and_without(too_large: str) -> None:
+    for state in ("Failed", "Unallocated", "Attaching"):
+        now, ever = (
+            {
+                row["claim"]: row["state"]
+                for row in json.loads(fine("claims", too_large, "--json", "--state", state, *more))
+            }
+            for more in ((), ("--all",))
+        )
+        assert now and now == ever and set(now.values()) == {state}
+    assert json.loads(fine("claims", too_large, "--json", "--all", "--state", "failed")) == [], (
+        "an outcome: it waits yet"
+    )
+
+
 APART = """
 about: two models that may not share a node, asked for by one pod, and by one after the other
 duration: 5m
