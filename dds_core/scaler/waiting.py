@@ -58,8 +58,15 @@ def waiting_rows(state: State) -> list[WaitingRow]:
             why = _why(state, life, uid, assignments.get(uid), taken=stage == TAKEN)
             taker = _taker(state, life, uid) if stage == TAKEN else ""
             why = f"{taker} has taken the device that came for it; {why}" if taker else why
+            why = f"is being deleted; {why}" if is_going(state, uid) else why
             rows.append(WaitingRow(name, uid, life.state, life.began, life.node, models, stage, why))
     return sorted(rows, key=lambda row: (row.since, row.claim, row.uid))
+
+
+def is_going(state: State, uid: str) -> bool:
+    """Whether somebody has deleted the claim, which stays as long as a pod uses it: no scheduler places that pod any more."""
+    claim = state.demand.claims.get(uid)
+    return claim is not None and claim.deleting
 
 
 def _still_waited_for(state: State, uid: str) -> bool:

@@ -305,6 +305,7 @@ steps:
       spec:
         containers: [{name: c, image: pause, resources: {claims: [{name: g}]}}]
         resourceClaims: [{name: g, resourceClaimName: classless}]
+  - {at: 55s, delete: resourceclaims/slow}
 """
 
 
@@ -341,6 +342,15 @@ def test_a_claim_that_asks_for_more_than_a_node_may_have_is_told_so_and_advised(
     assert "ask for no more devices in one claim than a node may have, or raise the limit (2 × NodeLimit;" in told
     assert "a claim that asks for no more than a node may have" in fine("timeline", "default/two", too_large)
     assert "spread" not in told + fine("timeline", "default/two", too_large)
+
+
+def test_a_claim_that_is_deleted_while_it_waits_is_told_so(too_large: str) -> None:
+    (slow,) = (
+        row for row in json.loads(fine("status", too_large, "--json"))["waiting"] if row["claim"] == "default/slow"
+    )
+    assert slow["why"].startswith("is being deleted; gpu-")
+    assert "default/slow is being deleted\n" in fine("timeline", "default/slow", too_large)
+    assert "is being deleted" not in fine("claims", too_large, "--at", "00:00:50")
 
 
 def test_a_state_means_the_same_with_all_and_without(too_large: str) -> None:
