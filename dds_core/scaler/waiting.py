@@ -16,7 +16,7 @@ from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because, unseen_because
 from dds_core.scaler.rules.claims import trigger_of_conditions
 from dds_core.scaler.rules.devices import looked_at
-from dds_core.scaler.rules.failures import signal_due
+from dds_core.scaler.rules.failures import shown_failure, signal_due
 from dds_core.scaler.rules.handover import group_of, is_signalled
 from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.orders import (
@@ -293,6 +293,10 @@ def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[
             yield f"{state.fleet.units_coming} attaches are under way, the most without a pool are {cap}"
     elif free == 0:
         yield f"the pool has no {name} left"
+    life = state.lifecycle.lives.get(claim.uid)
+    shown = shown_failure(state, claim.uid, life) if life is not None and not state.live else None
+    if shown is not None:
+        yield f"mode observe: dds would give up this attempt: {shown.reason}: {shown.message}"
     if not state.live:
         yield f"mode observe: dds orders no {name}"
 

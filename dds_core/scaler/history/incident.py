@@ -223,10 +223,13 @@ class Incident:
             key = others if one.by == OTHERS else one.helps
             order.append(key)
             why.setdefault(key, f"{one.attempts} × {one.reason}")
+        observes = self.history.observes or any(one.stage == blame.OBSERVE for one in self.waiting)
         for claim in self.waiting:
             stages = claim.stages(self.now)
             if stages and (claim.waits or claim.waited(self.now) >= _LONG):
                 key = claim.stage if claim.waits else max(stages, key=lambda one: stages[one])
+                if key == blame.OBSERVE and not observes:
+                    continue  # the mode is another since
                 order.append(key)
                 verb = "waits" if claim.waits else "waited"
                 why.setdefault(key, f"{claim.name} {verb} {duration(claim.waited(self.now))}")
