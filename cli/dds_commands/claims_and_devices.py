@@ -21,7 +21,7 @@ from dds_commands.screen import arranged, show, show_data, show_left_out, table
 from dds_commands.sources import Opened, Source, go_on, history_of, present, require
 from dds_commands.timelines import find
 from dds_core.errors import InputError
-from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES, RELEASED, WAITING
+from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES, FAILED, RELEASED, WAITING
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import OUTCOMES, ClaimHistory, DeviceHistory, History
 from dds_core.scaler.history import data as histories
@@ -31,6 +31,7 @@ from dds_core.scaler.history.words import waited
 from dds_core.scaler.spending import STATES
 from dds_core.scaler.state import State
 from dds_core.scaler.unallocated import UNALLOCATED, Unallocated, resources_asked, unallocated
+from dds_core.scaler.waiting import failed_because, waiting_rows
 from dds_core.timeline import Subject
 from dds_core.timeline.instants import duration, rfc3339
 
@@ -94,20 +95,25 @@ _DEVICES_EVER: Mapping[str, Callable[[DeviceHistory, int], Any]] = {
 def claims(form: str, everything: bool, sort: str | None, reverse: bool, limit: int, **of: Any) -> None:
     """Show claims: state, since when, node and devices.
 
-    A claim that a pod waits with and that the scheduler has allocated nothing is Unallocated, and WHY says what it waits for.
+    WHY says what a claim waits for, or why it failed. A claim that a pod waits with and that the scheduler has allocated nothing
+    is Unallocated.
     So is a pod (pod/NAMESPACE/NAME) that waits for an extended resource: its claim comes with the allocation.
 
-    --all adds ended claims: their pods, waits, attempts and outcomes; with --sort waited the longest wait comes first.
+    --all adds ended claims: their pods, waits, attempts and outcomes; with --sort waited the longest wait comes first. There
+    --state takes outcomes too, such as failed (given up after a failure) beside the state Failed.
     """
     if everything:
         key = _key(_EVER, sort, "--all")
-        history, wanted = _history(form, **of)
+        history, wanted, without = _history(form, **of)
         there = [one for one in history.claims.values() if not one.gone or one.gone >= history.first]
+        states = {
+            one.uid: UNALLOCATED if one.uid in without or (one.waits and not one.state) else one.state for one in there
+        }
         had = _devices_of_claims(history) if wanted.subjects else {}
         past = [
             one
             for one in there
-            if wanted.takes(_concerns_claim(history, one, had.get(one.uid, ())), *_states_of(one), one.outcome)
+            if wanted.takes(_concerns_claim(history, one, had.get(one.uid, ())), states[one.uid], one.outcome)
         ]
         _show_past(
             past,
@@ -116,7 +122,7 @@ def claims(form: str, everything: bool, sort: str | None, reverse: bool, limit: 
             form,
             history,
             show_past_claims,
-            lambda one: histories.claim_data(one, history.now),
+            lambda one: histories.claim_data(one, history.now) | {"state": states[one.uid]},
             reverse,
         )
         return
@@ -144,7 +150,7 @@ def devices(
     """
     if everything or never_used:
         key = _key(_DEVICES_EVER, sort, "--all")
-        history, wanted = _history(form, **of)
+        history, wanted, _ = _history(form, **of)
         there = (one for one in history.devices.values() if not one.gone or one.gone >= history.first)
         past = [one for one in there if wanted.takes(_concerns_device(history, one), one.life)]
         past = [one for one in past if not never_used or in_vain(one, history)]
@@ -253,12 +259,13 @@ def _history(
     until: str | None,
     state: str | None,
     **names: Any,
-) -> tuple[History, Filter]:
-    """The source's history and the filter. The history's `first` is the start of the period that is shown."""
+) -> tuple[History, Filter, set[str]]:
+    """The source's history, the filter, and the claims (uids) that wait without an allocation at its end. The history's `first`
+    is the start of the period that is shown."""
     with Opened() as opened:
         source = opened.source(sources, url, name)
         wanted = filter_of(
-            source, **names, state=known_state(state, OUTCOMES, READ_STATES, DEVICE_STATES) if state else None
+            source, **names, state=known_state(state, READ_STATES, DEVICE_STATES, OUTCOMES) if state else None
         )
         if at is not None:
             raise InputError("--at shows a state, --all what has been", fix="give --until, or leave --all out")
@@ -266,11 +273,13 @@ def _history(
         if first.position is not None:
             raise InputError("--since wants an instant here, not a position", fix="give one, or a duration such as 2h")
         history = history_of(source, last)
+        may_be = any(one.waits and one.state not in WAITING for one in history.claims.values())
+        without = {one.uid for one in unallocated(source.state(*last))} if may_be else set()
         live = go_on(history, source, last)
     history.first = max(history.first, first.at or 0)
     if form == "table" and not live:
         show(f"as of {rfc3339(history.now)}")
-    return history, wanted
+    return history, wanted, without
 
 
 Ended = Callable[[Sequence[Any]], str]
@@ -325,11 +334,6 @@ def _there_now(
     return [row for row in there if wanted.takes(concerns(known, row), row["state"])], now, ended
 
 
-def _states_of(one: ClaimHistory) -> tuple[str, ...]:
-    """The state of its life; *Unallocated* too while it waits for a choice of the scheduler."""
-    return (one.state, UNALLOCATED) if one.waits and one.state not in WAITING else (one.state,)
-
-
 def chosen_claims(state: State, wanted: Filter = EVERYTHING) -> list[Row]:
     return [row for row in claim_rows(state) if wanted.takes(_claim_concerns(state, row), row["state"])]
 
@@ -379,9 +383,10 @@ def _concerns_device(history: History, one: DeviceHistory) -> Concerns:
 
 
 def known_state(text: str, *tables: tuple[str, ...]) -> str:
-    """The state in its exact spelling, whatever the case. Raises InputError."""
+    """The state in its exact spelling, whatever the case: of two that differ in it alone (the state Failed, the outcome failed)
+    the one that is meant exactly, else that of the first table. Raises InputError."""
     states = dict.fromkeys(state for table in tables for state in table)
-    found = next((state for state in states if state.lower() == text.lower()), None)
+    found = text if text in states else next((state for state in states if state.lower() == text.lower()), None)
     if found is None:
         raise InputError(f"{text!r} is no state", fix=f"give one of {', '.join(states)}")
     return found
@@ -408,7 +413,7 @@ def _why(row: Row) -> str:
 
 
 def show_claims(rows: Sequence[Row], now: int, empty: str) -> None:
-    """Print the rows; with what they wait for if some wait without an allocation."""
+    """Print the rows; with what they wait for if some wait."""
     show_table(_CLAIMS_AND_WHY if any(row["why"] for row in rows) else CLAIMS, rows, now, empty)
 
 
@@ -443,10 +448,11 @@ def show_past_devices(past: list[DeviceHistory], history: History) -> None:
 # -- rows ----------------------------------------------------------------------------------------------------------------
 
 
-def claim_rows(state: State, without: Iterable[Unallocated] | None = None) -> list[Row]:
-    """Every claim that has a life or waits without an allocation, by name; `devices` by UUID or name. `why` says what the latter
-    wait for; of the others `dds status` does. `without`: the latter, if they are known already."""
-    waiting = {one.uid: one for one in (unallocated(state) if without is None else without)}
+def claim_rows(state: State) -> list[Row]:
+    """Every claim that has a life or waits without an allocation, by name; `devices` by UUID or name. `why` says what it waits
+    for, or why it failed."""
+    whys = {one.uid: one.why for one in waiting_rows(state)}
+    waiting = {one.uid: one for one in unallocated(state)}
     rows = [_unallocated_row(state, one) for one in waiting.values()]
     for uid, life in state.lifecycle.lives.rows.items():
         if uid in waiting:
@@ -468,7 +474,7 @@ def claim_rows(state: State, without: Iterable[Unallocated] | None = None) -> li
                 "pods": [f"{pod.namespace}/{pod.name}" for pod in pods],
                 "models": [],
                 "resources": [],
-                "why": "",
+                "why": whys.get(uid) or (failed_because(state, uid) if life.state == FAILED else ""),
             }
         )
     return sorted(rows, key=lambda row: (row["claim"], row["uid"]))

@@ -107,6 +107,8 @@ def queue_lines(queue: Row, ages: Ages) -> list[str]:
     idle = _first(queue["idle_on"], "node", queue["idle_on_count"]) or "no node"
     models = models_asked(queue["models"], [(one["resource"], one["class"]) for one in queue["resources"]])
     there = f"{models}, asked {queue['asked']}, free {queue['free']}; held by {held}, idle on {idle}"
+    if not queue["models"]:
+        there = f"of no known class, asked {queue['asked']}"
     lines = [style()(f"{counted(many, 'claim')} {verb} for a device: {there}", "bad")]
     several = queue["whys_count"] > 1
     for one in queue["whys"]:

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 
 from dds_adapters.plugins import component_of
-from dds_commands.claims_and_devices import READ_STATES, claim_rows, device_rows
+from dds_commands.claims_and_devices import READ_STATES, device_rows
 from dds_core.events.shared import POLICY, Alerted
 from dds_core.kit.state import Refusal
 from dds_core.lifecycle import DEVICE_STATES
 from dds_core.log import Head
 from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.state import State
-from dds_core.scaler.unallocated import NAMED, Unallocated, queues, unallocated
+from dds_core.scaler.unallocated import NAMED, UNALLOCATED, Unallocated, queues, unallocated
 from dds_core.scaler.waiting import return_stage, waiting_rows
 
 # -- the whole status ----------------------------------------------------------------------------------------------------
@@ -28,6 +28,9 @@ _alert = msgspec.json.Decoder(Alerted)
 def status_data(head: Head, state: State, most: int) -> dict[str, Any]:
     """The whole status. Of the waiting claims it has the number and the `most` longest waits."""
     waiting, without = waiting_rows(state), unallocated(state)
+    shown = {uid: life.state for uid, life in state.lifecycle.lives.rows.items()} | {
+        one.uid: UNALLOCATED for one in without
+    }
     return {
         **log_data(head, state.process.now),
         "mode": {"effective": state.mode, "policy": state.policy.mode, "config": state.settings.config.mode or None},
@@ -39,7 +42,7 @@ def status_data(head: Head, state: State, most: int) -> dict[str, Any]:
         "synced_at": state.process.synced_at,
         "stale": sorted(state.process.stale),
         "unallocated": _unallocated(state, without),
-        "claims": _counted(READ_STATES, [row["state"] for row in claim_rows(state, without)]),
+        "claims": _counted(READ_STATES, list(shown.values())),
         "waiting_count": len(waiting),
         "waiting": [row._asdict() for row in waiting[:most]],
         "attaches_under_way": state.fleet.units_coming,

@@ -3,7 +3,7 @@ the stages of what dds writes in several steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from textwrap import fill
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,7 @@ from dds_commands.screen import progress, show, show_data, show_json, show_jsonl
 from dds_commands.sources import Log, Opened, Source, cut, go_on
 from dds_core.component import Component
 from dds_core.errors import InputError
-from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, WAITING, mermaid
+from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, mermaid
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
 from dds_core.scaler.history.claims import PodHistory
@@ -23,6 +23,7 @@ from dds_core.scaler.history.data import claim_data, device_data
 from dds_core.scaler.history.words import devices_summary, folded, summary
 from dds_core.scaler.protocols import PROTOCOLS
 from dds_core.scaler.unallocated import Unallocated, unallocated
+from dds_core.scaler.waiting import is_going
 from dds_core.timeline import (
     LEGEND,
     AmbiguousSubject,
@@ -74,18 +75,22 @@ def timeline(
         if account.history is not None:
             account.live = go_on(account.history, source, last)
             pod_waits = account.pod is not None and account.pod.waits
-            if pod_waits or any(one.waits and one.state not in WAITING for one in account.claims):
-                account.lacking = {one.uid: one for one in unallocated(source.state(*last))}
+            if pod_waits or any(one.waits for one in account.claims):
+                state = source.state(*last)
+                account.lacking = {one.uid: one for one in unallocated(state)}
+                account.going = {one.uid for one in account.claims if is_going(state, one.uid)}
         account.entries = [one for one in account.entries if first.begun(one.at, one.position)]
         show_timeline(account, form, full=full)
 
 
 class Account:
     """The entries of a subject's timeline and, in a scaler's log, the histories of its claims and devices. `live` is set if
-    unfinished times count to the current time, `lacking` to what claims without an allocation wait for, by uid."""
+    unfinished times count to the current time, `lacking` to what claims without an allocation wait for, by uid, `going` to
+    those that are being deleted."""
 
     live = False
     lacking: Mapping[str, Unallocated] = MappingProxyType({})
+    going: Set[str] = frozenset()
 
     def __init__(self, component: Component[Any], told: Iterable[Moment], subject: Subject) -> None:
         self.subject = subject
@@ -124,6 +129,7 @@ class Account:
             waiting = [one.uid for one in self.claims] + ([self.pod.uid] if self.pod is not None else [])
             for lacks in filter(None, map(self.lacking.get, waiting)):
                 yield f"{lacks.claim} waits for {lacks.models_asked}: {lacks.why}"
+            yield from (f"{one.name} is being deleted" for one in self.claims if one.uid in self.going)
             several = self.claims if self.subject.kind == "pod" and len(self.claims) > 1 else []
             for claim in several:
                 yield f"{claim.name}: {(summary(claim, self.history) or ['nobody waited for it'])[0]}"

@@ -1,8 +1,8 @@
 """What claims without an allocation lack, computed by the allocator over all that is listed and in use.
 
-Of all nodes the one counts that lacks least: a cordon on a node with a free device is the reason, though another node has no
-device at all. Claims are looked at by what their pods ask for, and devices and nodes by kind, so that thousands that are alike
-cost hardly more than one.
+Of all nodes the one counts that is nearest to serving the claim: a cordon on a node with a free device is the reason, though
+another node has no device at all, and a full node that takes the pod is, though one with a cordon has room. Claims are looked at
+by what their pods ask for, and devices and nodes by kind, so that thousands that are alike cost hardly more than one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Final, NamedTuple
 
 import msgspec
@@ -27,13 +28,14 @@ from dds_core.scaler.rules.orders import (
     conflicting_model,
     limit_words,
     limits_of,
+    never_together_words,
     rival_words,
 )
 from dds_core.scaler.state import State
 from dds_core.scaler.waiting import cool_down_words
 from dds_core.timeline.instants import rfc3339
 
-# Why a claim waits, what lacks least last.
+# Why a claim waits, what lacks least last. A node that does not take the pod ranks elsewhere: `_kept_from`.
 NO_CLASS, NONE, REFUSED, TOO_FEW = "no-class", "no-device", "selector", "too-few"
 IN_USE, TAINTED = "in-use", "device-taint"
 COUNTERS, CONSTRAINT, CAPACITY, TOGETHER = "counters", "constraint", "capacity", "together"
@@ -76,7 +78,9 @@ class Want:
     models: tuple[str, ...]
     asked: int
     unknown: str = ""
-    """A class that does not exist and has the name of a model's."""
+    """A class that does not exist: one with the name of a model's, or else anybody's."""
+    served: tuple[frozenset[str], ...] = ()
+    """For each request that only models of dds may serve, these."""
 
 
 @dataclass(slots=True)
@@ -103,11 +107,18 @@ class _Tally:
 
 
 class Verdict(NamedTuple):
-    """One of `REASONS`, in words, and how many devices are free in spite of it."""
+    """One of `REASONS`, in words, and how many devices are free in spite of it. `beside`: the reason with which it ranks, "" for
+    its own."""
 
     reason: str
     why: str
     free: int = 0
+    beside: str = ""
+
+    @property
+    def rank(self) -> int:
+        """How near the node is to serving the claim."""
+        return REASONS.index(self.beside or self.reason) if self.reason else -1
 
 
 _Kind = tuple[object, ...]
@@ -214,6 +225,7 @@ class Survey:
 
     def _want(self, claim: Claim) -> Want:
         requests, models, asked, unknown = [], dict[str, None](), 0, ""
+        only = list[frozenset[str]]()
         devices = {model.device for model in self._state.settings.config.models}
         for request in claim.requests:
             ways = []
@@ -222,14 +234,16 @@ class Survey:
                 bare = replace(one, selectors=())
                 by_class = replace(alone, requests=(replace(request, alternatives=(bare,)),))
                 ways.append(_Ask(alone, by_class, one))
-                if one.device_class not in self._classes and one.device_class in devices:
-                    unknown = unknown or one.device_class
+                if one.device_class not in self._classes and (not unknown or unknown not in devices):
+                    unknown = one.device_class
             served = [(way, self._models(way)) for way in ways]
             models.update(dict.fromkeys(name for _, names in served for name in names))
             asked += next((way.asked.count for way, names in served if (names or unknown) and not way.asked.admin), 0)
             requests.append(tuple(ways))
+            if all(names for _, names in served):
+                only.append(frozenset(name for _, names in served for name in names))
         order = (one for one in self._state.settings.config.models if one.model in models or one.device == unknown)
-        return Want(tuple(requests), tuple(one.model for one in order), asked, unknown)
+        return Want(tuple(requests), tuple(one.model for one in order), asked, unknown, tuple(only))
 
     def _models(self, ask: _Ask) -> list[str]:
         """The models that the alternative selects; those that its class accepts if it selects none of them."""
@@ -315,7 +329,18 @@ class Survey:
             best.add(verdict)
             if verdict.reason in (UNTRIED, NOT_COMPUTED):
                 break
+        apart = self._never_together(wants)
+        if apart and best.reason != UNTRIED:  # whatever lacks besides may come; this does not
+            return Verdict(COEXISTENCE, apart)
         return best.told(self._broken(), max(0, len(enough) - MOST_SEARCHES))
+
+    def _never_together(self, wants: Sequence[Want]) -> str:
+        """Words on two models that may not share a node and that the pod asks for at once; "" if there are none."""
+        rivals = self._state.settings.rivals
+        for first, second in combinations([models for want in wants for models in want.served], 2):
+            if all(other in rivals.get(model, ()) for model in first for other in second):
+                return never_together_words(first, second)
+        return ""
 
     def _of_devices(self, node: Node, wants: Sequence[Want]) -> Verdict | None:
         """The first request that the devices that the node has and reaches cannot serve; None if each has enough."""
@@ -381,8 +406,10 @@ class Survey:
         allocator = self._allocator(*self._pools_of(node))
         reached = allocator.reachable(node)
         same = tuple(map(id, reached))
+        closed = self._closed(node, wants)
+        kept = _kept_from(node, pod)
         if same in failed:
-            return self._closed(node, wants) or self._jointly(node, claims, wants, failed[same])
+            return (closed and kept) or closed or self._jointly(node, claims, wants, failed[same])
         # A search looks at each device once, and with constraints once again for each that it tries.
         devices = sum(len(pool.candidates) for pool in reached)
         looks = devices * (devices if any(one.constraints for one in claims) else 1)
@@ -395,12 +422,9 @@ class Survey:
             return Verdict(REFUSED, error.what)
         if not fit:
             failed[same] = fit.reason
-            return self._closed(node, wants) or self._jointly(node, claims, wants, fit.reason)
+            return (closed and kept) or closed or self._jointly(node, claims, wants, fit.reason)
         chosen = [result.key for one in fit.allocations for result in one.results]
-        against = node.against(pod.tolerations)
-        if against:
-            return Verdict(NODE, against)
-        return self._full(node, chosen) or self._untried(node, pod, chosen)
+        return kept or self._full(node, chosen) or self._untried(node, pod, chosen)
 
     def _closed(self, node: Node, wants: Sequence[Want]) -> Verdict | None:
         """Why the pools of a model that is wanted are closed to the node; None if they are open."""
@@ -416,7 +440,8 @@ class Survey:
             if rival:
                 return Verdict(COEXISTENCE, rival_words(model.model, node.name, rival))
             why = f"{node.name} lacks the label {label}=true, which opens the pool to it"
-            return self._beyond_limit(node, model, 1) or Verdict(NODE, why)
+            asked = sum(want.asked for want in wants if want.models == (model.model,))
+            return self._beyond_limit(node, model, max(1, asked)) or Verdict(NODE, why)
         return None
 
     def _full(self, node: Node, keys: Iterable[DeviceKey]) -> Verdict | None:
@@ -426,6 +451,9 @@ class Survey:
             found = state.inventory.model_of_pool(key[:2])
             if found is not None:
                 models[found.model] += 1
+        for one, other in combinations(models, 2):
+            if other in state.settings.rivals.get(one, ()):
+                return Verdict(COEXISTENCE, never_together_words((one,), (other,)))
         against = (self._beyond_limit(node, state.settings.models[name], count) for name, count in models.items())
         return next(filter(None, against), None)
 
@@ -433,10 +461,9 @@ class Survey:
         """Whether the node would have more of the model than it may with so many more."""
         top = limits_of(self._state, node.name, model.model)[1]
         filled = cell_of(self._state, node.name, model).filled
-        why = limit_words(model.model, node.name, top, filled)
         if filled + count <= top:
             return None
-        return Verdict(LIMIT, f"{why}: no room for {count}" if filled < top else why)
+        return Verdict(LIMIT, limit_words(model.model, node.name, top, filled, count))
 
     def _untried(self, node: Node, pod: Pod, keys: Sequence[DeviceKey]) -> Verdict:
         lives = [
@@ -592,6 +619,18 @@ class Survey:
         )
 
 
+def _kept_from(node: Node, pod: Pod) -> Verdict | None:
+    """What keeps the pod from the node, whatever is free there. A taint of its owner, which the pod does not tolerate, says that
+    the node is for others: what lacks on any node that the pod may use counts more, devices in use too. A cordon, or a taint of
+    the control plane, passes: a device that is free there lacks less than one that is not. But nodes that take the pod and only
+    wait for their turn (cool-down, limit) are nearer still; they stand before it, as the search looks at them first."""
+    against = node.against(pod.tolerations)
+    if not against:
+        return None
+    for_others = replace(node, unschedulable=False).against(pod.tolerations, passing=False)
+    return Verdict(NODE, against, beside=TOO_FEW if for_others else COOL_DOWN)
+
+
 class _Best:
     """The reason of the node that lacks least, and how many nodes have the same."""
 
@@ -604,7 +643,7 @@ class _Best:
         return self._best.reason
 
     def add(self, verdict: Verdict, nodes: int = 1) -> None:
-        now, best = (REASONS.index(one.reason) if one.reason else -1 for one in (verdict, self._best))
+        now, best = verdict.rank, self._best.rank
         self._nodes = nodes if now > best else self._nodes + nodes * (now == best)
         if (now, verdict.free) > (best, self._best.free):
             self._best = verdict

@@ -1,8 +1,9 @@
 """Claims that wait for a device and have no allocation (*Unallocated*), and what they wait for, computed from the state.
 
 No event says that a claim waits so: the scheduler has chosen nothing. Such a claim has no allocation, a pod without a node refers
-to it, and a class that it names accepts devices of a model of dds. A pod that asks for an extended resource stands for the claim
-that the scheduler will make (`dds_core.scaler.special`). Why it waits says `dds_core.scaler.lacking`.
+to it, and a class that it names accepts devices of a model of dds, or does not exist: whose it is to be, nobody knows. A pod that
+asks for an extended resource stands for the claim that the scheduler will make (`dds_core.scaler.special`). Why it waits says
+`dds_core.scaler.lacking`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ NAMED = 3
 
 
 class Unallocated(NamedTuple):
-    """A claim that waits. `since`: when it was made or last given back (microseconds since 1970). `models`: what may serve it.
-    `asked`: how many devices. `reason`: one of `lacking.REASONS`, `why` in words. Of a pod that has no claim yet for the extended
-    `resources` that it asks for, `claim` is `pod/NAMESPACE/NAME`, and `uid` and `since` are the pod's."""
+    """A claim that waits. `since`: when it was made or last given back (microseconds since 1970). `models`: what may serve it,
+    none if its class does not exist. `asked`: how many devices. `reason`: one of `lacking.REASONS`, `why` in words. Of a pod that
+    has no claim yet for the extended `resources` that it asks for, `claim` is `pod/NAMESPACE/NAME`, and `uid` and `since` are the
+    pod's."""
 
     claim: str
     uid: str
@@ -76,7 +78,7 @@ def unallocated(state: State) -> list[Unallocated]:
         survey.want_of(claim)  # first of all: what selectors name decides which devices are alike
     for since, claim, pod, resources in waiting:
         want = survey.want_of(claim)
-        if want.models:
+        if want.models or want.unknown:
             found, name = survey.verdict(pod), f"{pod.namespace}/{pod.name}"
             called = f"pod/{name}" if resources else claim.path
             row = called, claim.uid, name, since, want.models, want.asked, found.reason, found.why, resources
@@ -116,7 +118,7 @@ def queues(state: State, rows: Sequence[Unallocated]) -> list[Queue]:
 def models_asked(models: Iterable[str], resources: Iterable[tuple[str, str]]) -> str:
     """Models, with the extended resources and their device classes by which they are asked for, in words."""
     by = resources_asked(resources)
-    return " or ".join(models) + (f" ({by})" if by else "")
+    return (" or ".join(models) or "a device") + (f" ({by})" if by else "")
 
 
 def resources_asked(resources: Iterable[tuple[str, str]]) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import NamedTuple
 
-from dds_core.lifecycle import ATTACHED, ATTACHING, PENDING, WAITING
+from dds_core.lifecycle import ATTACHED, ATTACHING, FAILED, PENDING, WAITING
 from dds_core.model import NO_NODE_FITS, RESOURCE_DETACHING, Claim, FabricResource, Model, request_name
 from dds_core.scaler.blame import TAKEN, Coming, Wait, stage_of
 from dds_core.scaler.events import AttachOrdered
@@ -14,13 +14,16 @@ from dds_core.scaler.model import ClaimLife, Cooling, Fence
 from dds_core.scaler.operator import SURE, TWO_CHECKS, Job, at_work
 from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because, unseen_because
+from dds_core.scaler.rules.claims import trigger_of_conditions
 from dds_core.scaler.rules.devices import looked_at
+from dds_core.scaler.rules.failures import shown_failure, signal_due
 from dds_core.scaler.rules.handover import group_of, is_signalled
 from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.orders import (
     cell_of,
     conflicting_model,
     is_making,
+    never_together,
     published_free,
     rival_words,
 )
@@ -30,8 +33,8 @@ from dds_core.timeline.instants import rfc3339
 
 
 class WaitingRow(NamedTuple):
-    """A claim that is allocated and not in use yet; `since` is the start of its attempt in microseconds, `stage` one of
-    `blame.STAGES`."""
+    """A claim that is allocated and not in use yet, one that failed too while a pod waits for it; `since` is the start of its
+    attempt in microseconds, `stage` one of `blame.STAGES`."""
 
     claim: str
     uid: str
@@ -48,15 +51,31 @@ def waiting_rows(state: State) -> list[WaitingRow]:
     assignments = {one.claim.uid: one for node in sorted(_nodes(state)) for one in assign(state, node)}
     queued, rows = _queued(state), []
     for uid, life in state.lifecycle.lives.rows.items():
-        if life.state in WAITING:
+        if life.state in WAITING or (life.state == FAILED and _still_waited_for(state, uid)):
             models = tuple(dict.fromkeys(model.model for _, _, model in state.inventory.pool_results(life.allocation)))
             name = f"{life.namespace}/{life.name}"
             stage = stage_of(_wait(state, life, uid, assignments.get(uid), queued))
             why = _why(state, life, uid, assignments.get(uid), taken=stage == TAKEN)
             taker = _taker(state, life, uid) if stage == TAKEN else ""
             why = f"{taker} has taken the device that came for it; {why}" if taker else why
+            why = f"is being deleted; {why}" if is_going(state, uid) else why
             rows.append(WaitingRow(name, uid, life.state, life.began, life.node, models, stage, why))
     return sorted(rows, key=lambda row: (row.since, row.claim, row.uid))
+
+
+def is_going(state: State, uid: str) -> bool:
+    """Whether somebody has deleted the claim, which stays as long as a pod uses it: no scheduler places that pod any more."""
+    claim = state.demand.claims.get(uid)
+    return claim is not None and claim.deleting
+
+
+def _still_waited_for(state: State, uid: str) -> bool:
+    """Whether a pod waits for a claim that failed and keeps its allocation; without one it waits for a choice of the scheduler
+    (`dds_core.scaler.unallocated`)."""
+    claim = state.demand.claims.get(uid)
+    return (
+        claim is not None and claim.allocation is not None and any(pod.pending for pod in state.demand.pods_of(claim))
+    )
 
 
 def _nodes(state: State) -> set[str]:
@@ -139,12 +158,8 @@ def _taker(state: State, life: ClaimLife, uid: str) -> str:
 
 
 def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None, *, taken: bool) -> str:
-    failure = state.failing.failures.get(uid)
-    if failure is not None:
-        told = (
-            "the scheduler is told" if failure.signalled else "the scheduler is told after the node's label is visible"
-        )
-        return f"failed: {failure.reason}: {failure.message}; {told}"
+    if life.state == FAILED or uid in state.failing.failures:
+        return failed_because(state, uid)
     if life.state == ATTACHED and (not taken or uid in state.hand_over.hand_overs):
         return _why_not_bound(state, life, uid)
     claim = state.demand.claims.get(uid)
@@ -153,6 +168,28 @@ def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None,
     if assignment is None:
         return "no device of a known model is asked for"
     return "; ".join(dict.fromkeys(_steps(state, assignment, life.node))) or "its devices are there"
+
+
+def failed_because(state: State, uid: str) -> str:
+    """Why the last attempt of a claim failed, and what ends the failure."""
+    failure, life = state.failing.failures.get(uid), state.lifecycle.lives.get(uid)
+    claim = state.demand.claims.get(uid)
+    if failure is not None:
+        why = f"failed: {failure.reason}: {failure.message}"
+    else:  # dds would have a failure of its own
+        found = trigger_of_conditions(state, claim) if claim is not None else None
+        why = f"failed: another client set {found[1]}" if found is not None else "failed"
+    if claim is None or claim.allocation is None:
+        return f"{why}; its allocation is cleared"
+    if failure is None or failure.signalled:
+        return f"{why}; the scheduler is told, and clears its allocation"
+    if not state.live:
+        return f"{why}; mode observe: dds tells the scheduler nothing"
+    if failure.model or life is None:
+        return f"{why}; the scheduler is told after the node's label is visible"
+    return (
+        f"{why}; the scheduler is told at {rfc3339(signal_due(state, failure, life))}, and then clears its allocation"
+    )
 
 
 def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
@@ -230,6 +267,9 @@ def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[
     yield from unjudged(state, node, claim, model).values()
     if not all(place.takes(pod.tolerations) for pod in state.demand.pods_of(claim) if not pod.node):
         yield f"{node} is cordoned, tainted or being deleted"
+    apart = never_together(state, claim)
+    if apart:
+        yield apart
     cooling = state.failing.cooling.get((node, name))
     if cooling is not None:
         yield cool_down_words(name, node, cooling)
@@ -253,6 +293,10 @@ def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[
             yield f"{state.fleet.units_coming} attaches are under way, the most without a pool are {cap}"
     elif free == 0:
         yield f"the pool has no {name} left"
+    life = state.lifecycle.lives.get(claim.uid)
+    shown = shown_failure(state, claim.uid, life) if life is not None and not state.live else None
+    if shown is not None:
+        yield f"mode observe: dds would give up this attempt: {shown.reason}: {shown.message}"
     if not state.live:
         yield f"mode observe: dds orders no {name}"
 

@@ -45,7 +45,7 @@ def test_the_four_questions_of_a_burst_are_answered() -> None:
     told = {name: " ".join(rows) for name, rows in lines(path).items()}
     assert "default/job-2 1 min 27 s, given up after a failure in 13 attempts: retry 1 min 19 s" in told["waited"]
     assert told["failed"].startswith(
-        "18 × NodeLimit, by the node's limit: default/job-2, default/job-1: node0000 may have 1"
+        "18 × NodeLimit, by the node's limit: default/job-2, default/job-1; 17 of them: node0000 may have 1"
     )
     assert "1 × FabricDeviceFailed, by another client: default/job-0" in told["failed"]
     assert (

@@ -113,7 +113,7 @@ def test_tables_are_for_people(log: str) -> None:
     text = fine("claims", log, "--at", "02:11:20")
     first, heading = text.splitlines()[:2]
     assert first.startswith("as of 20")
-    assert heading.split() == ["CLAIM", "STATE", "FOR", "NODE", "ATTEMPT", "DEVICES"]
+    assert heading.split() == ["CLAIM", "STATE", "FOR", "NODE", "ATTEMPT", "DEVICES", "WHY"]
     assert text.splitlines()[2].split()[:2] == ["default/train-1", "Attached"]
     empty = fine("claims", log, "--at", "02:11:20", "--state", "Bound")
     assert empty.endswith("Z\nnone of the 1 that are there; --all has those that have ended\n")

@@ -386,6 +386,16 @@ def test_what_keeps_an_order_back_is_said_before_the_mode() -> None:
         assert waiting(state, row.claim).why == why
 
 
+def test_in_mode_observe_it_is_said_that_the_attempt_would_fail() -> None:
+    world = World("observe", scan_interval_seconds=0, limit={"max": 1})
+    world.node("node0")
+    world.pool(A100, 2)
+    world.waits("train", "node0", (A100, 2))
+    assert waiting(world.state, "default/train").why == (
+        "mode observe: dds would give up this attempt: NodeLimit: it asks for 2 of A100 40G, and node0 may have 1"
+    )
+
+
 def test_a_fabric_that_fails_and_a_closed_pool_are_said() -> None:
     world = World("attach", scan_interval_seconds=0)
     for i in range(3):

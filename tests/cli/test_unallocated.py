@@ -269,3 +269,133 @@ def test_its_wait_is_that_of_its_claim_once_that_is_there(extended: str) -> None
     rows = json.loads(fine("claims", extended, "--all", "--json"))
     waited = {row["pods"][0]: row["waited_seconds"] for row in rows if row["outcome"] == "bound"}
     assert [round(waited[f"default/{name}"]) for name in ("lucky", "hungry-1", "hungry-2")] == [15, 82, 231]
+
+
+# -- who is allocated and waits ------------------------------------------------------------------------------------------
+
+TOO_LARGE = """
+about: a claim of two where a node may have one, and one whose device the fabric does not bring
+duration: 5m
+cluster:
+  models:
+    - {model: L40, device: nvidia-l40, product: NVIDIA L40}
+    - {model: A100 40G, device: nvidia-a100-40, product: NVIDIA A100 40GB PCIe}
+  fabrics:
+    - {id: 1, devices: {L40: 2, A100 40G: 1}}
+  nodes:
+    - {count: 2, fabric: 1, limits: {L40: {max: 1}}}
+parts: {scaler: false, operator: {}}
+faults:
+  fabric:
+    - {since: 0s, kind: hang, models: [A100 40G], times: 1}
+steps:
+  - {at: 3s, run: {name: two, devices: {nvidia-l40: 2}}}
+  - {at: 8s, run: {name: slow, devices: {nvidia-a100-40: 1}}}
+  - at: 9s
+    apply:
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: classless}
+      spec: {devices: {requests: [{name: r0, exactly: {deviceClassName: nvidia-b200}}]}}
+  - at: 9s
+    apply:
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: classless}
+      spec:
+        containers: [{name: c, image: pause, resources: {claims: [{name: g}]}}]
+        resourceClaims: [{name: g, resourceClaimName: classless}]
+  - {at: 55s, delete: resourceclaims/slow}
+"""
+
+
+@pytest.fixture(scope="module")
+def too_large(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return logged(TOO_LARGE, tmp_path_factory.mktemp("too_large"), 60)
+
+
+def test_claims_and_status_say_why_a_claim_waits_or_has_failed(too_large: str) -> None:
+    rows = {row["claim"]: row for row in json.loads(fine("claims", too_large, "--json"))}
+    waiting = {row["claim"]: row for row in json.loads(fine("status", too_large, "--json"))["waiting"]}
+    assert {name: row["state"] for name, row in waiting.items()} == {
+        "default/two": "Failed",
+        "default/slow": "Attaching",
+    }
+    classless = rows.pop("default/classless")
+    assert (classless["state"], classless["models"]) == ("Unallocated", [])
+    assert classless["why"] == "the DeviceClass nvidia-b200 does not exist"
+    assert {name: row["why"] for name, row in rows.items()} == {name: row["why"] for name, row in waiting.items()}
+    why = rows["default/two"]["why"]
+    assert why.startswith("failed: NodeLimit: ")
+    assert "; the scheduler is told at 20" in why and why.endswith(", and then clears its allocation")
+    assert rows["default/slow"]["why"].endswith(" is Attaching")
+    begin = "1 claim waits for a device: of no known class, asked 1\n  the DeviceClass nvidia-b200 does not exist\n"
+    assert begin in fine("status", too_large)
+    (row,) = (row for row in fine("claims", too_large, "--at", "00:00:50").splitlines() if "default/slow" in row)
+    assert row.endswith(" is Attaching")
+
+
+def test_a_claim_that_asks_for_more_than_a_node_may_have_is_told_so_and_advised(too_large: str) -> None:
+    rows = {row["claim"]: row["why"] for row in json.loads(fine("claims", too_large, "--json"))}
+    assert "NodeLimit: it asks for 2 of L40, and node000" in rows["default/two"]
+    told = " ".join(fine("incident", too_large).split())
+    assert "ask for no more devices in one claim than a node may have, or raise the limit (2 × NodeLimit;" in told
+    assert "a claim that asks for no more than a node may have" in fine("timeline", "default/two", too_large)
+    assert "spread" not in told + fine("timeline", "default/two", too_large)
+
+
+def test_a_claim_that_is_deleted_while_it_waits_is_told_so(too_large: str) -> None:
+    (slow,) = (
+        row for row in json.loads(fine("status", too_large, "--json"))["waiting"] if row["claim"] == "default/slow"
+    )
+    assert slow["why"].startswith("is being deleted; gpu-")
+    assert "default/slow is being deleted\n" in fine("timeline", "default/slow", too_large)
+    assert "is being deleted" not in fine("claims", too_large, "--at", "00:00:50")
+
+
+def test_a_state_means_the_same_with_all_and_without(too_large: str) -> None:
+    for state in ("Failed", "Unallocated", "Attaching"):
+        now, ever = (
+            {
+                row["claim"]: row["state"]
+                for row in json.loads(fine("claims", too_large, "--json", "--state", state, *more))
+            }
+            for more in ((), ("--all",))
+        )
+        assert now and now == ever and set(now.values()) == {state}
+    assert json.loads(fine("claims", too_large, "--json", "--all", "--state", "failed")) == [], (
+        "an outcome: it waits yet"
+    )
+
+
+APART = """
+about: two models that may not share a node, asked for by one pod, and by one after the other
+duration: 5m
+cluster:
+  models:
+    - {model: A100 40G, device: nvidia-a100-40, product: NVIDIA A100 40GB PCIe}
+    - {model: H100, device: nvidia-h100, product: NVIDIA H100, not_with: [A100 40G]}
+  fabrics:
+    - {id: 1, devices: {A100 40G: 2, H100: 2}}
+  nodes:
+    - {count: 1, fabric: 1}
+parts: {scaler: false, operator: {}}
+steps:
+  - {at: 3s, run: {name: both, devices: {nvidia-a100-40: 1, nvidia-h100: 1}}}
+  - {at: 8s, run: {name: first, devices: {nvidia-a100-40: 1}}}
+  - {at: 8s, run: {name: second, devices: {nvidia-h100: 1}}}
+"""
+
+
+def test_what_failed_for_the_same_reason_is_told_by_its_words(tmp_path: Path) -> None:
+    log = logged(APART, tmp_path, 60)
+    failed = {one["claims"][0]: one for one in json.loads(fine("incident", log, "--json"))["failures"]}
+    assert {one["reason"] for one in failed.values()} == {"Coexistence"}
+    apart = "A100 40G and H100 may not share a node, and its pod wants both"
+    assert {name: one["text"] for name, one in failed.items()} == {
+        "default/both": apart,
+        "default/first": "A100 40G may not share node0000 with H100",
+    }
+    assert "ask for one of the two models" in " ".join(fine("incident", log).split())
+    (both,) = json.loads(fine("claims", log, "--json", "--claim", "default/both"))
+    assert apart in both["why"]

@@ -138,9 +138,9 @@ class ClaimHistory:
 
     @property
     def cause(self) -> str:
-        """Why the last attempt that has ended did not end well; "" if it did."""
-        last = next((one for one in reversed(self.attempts) if one.outcome), None)
-        if last is None or last.outcome == BOUND or (last.outcome == ENDED and self.spans):
+        """Why the last attempt did not end well; "" if it did, or goes on."""
+        last = self.attempts[-1] if self.attempts else None
+        if last is None or last.outcome in ("", BOUND) or (last.outcome == ENDED and self.spans):
             return ""
         return last.why
 

@@ -13,7 +13,7 @@ from dds_core.scaler.history.claims import ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.fold import Alert, History
 from dds_core.scaler.history.verdicts import never_used, verdict
-from dds_core.scaler.history.words import advice
+from dds_core.scaler.history.words import BOTH, TOO_LARGE, advice, remedy
 from dds_core.scaler.timeline.words import CONDITION, OTHERS
 from dds_core.timeline.instants import duration, rfc3339, time_of_day
 
@@ -71,6 +71,8 @@ FIRST: Mapping[str, tuple[str, str]] = {
     "AttachFailed": ("ask the fabric's team: it refused the attach", "cool-downs"),
     "AttachTimeout": ("ask the fabric's team: no device came in time", OPERATOR),
     "NodeLimit": ("see the node's limit of devices, or spread the pods", EVENTS),
+    TOO_LARGE: ("ask for no more devices in one claim than a node may have, or raise the limit", EVENTS),
+    BOTH: ("ask for one of the two models: no node may have both (device-info)", EVENTS),
     "Coexistence": ("see the models that may not share a node (device-info)", EVENTS),
     "RequestOwnedByOther": ("see the request's owner: dds may not size it", EVENTS),
     "DeviceUnsuitable": ("correct the description, the selector or the taint that the message names", EVENTS),
@@ -90,8 +92,8 @@ FIRST: Mapping[str, tuple[str, str]] = {
     blame.OBSERVE: ("let dds decide (mode attach or detach), or see the other scaler's log", _OTHERS),
     VAIN: ("see who ordered what nobody used: dds devices --never-used", "devices-ordered-in-vain"),
 }
-"""By the reason of an alert or a failure, or by the stage of a wait: what to do, and the section of docs/operations.md. The most
-urgent first; failures come in the order of how many there are."""
+"""By the reason of an alert, by what `remedy` gives for a failure, or by the stage of a wait: what to do, and the section of
+docs/operations.md. The most urgent first; failures come in the order of how many there are."""
 
 
 FAULT: Mapping[str, str] = {
@@ -121,13 +123,16 @@ class Waited(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Attempts that ended alike. `by`: whose fault it is, or who set the condition; `text`: the most frequent cause."""
+    """Attempts that ended alike. `by`: whose fault it is, or who set the condition; `text`: the most frequent cause, that of
+    `alike` of them. `helps`: what it is called in `FIRST`."""
 
     reason: str
     by: str
     attempts: int
     text: str
+    alike: int
     claims: tuple[str, ...]
+    helps: str
 
 
 class Vain(NamedTuple):
@@ -195,17 +200,18 @@ class Incident:
             yield Waited(stage, micros, round(100 * micros / whole), many[stage], name, uid, longest)
 
     def _failures(self) -> Iterator[Failure]:
-        found: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+        found: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
         for one, claim in self.attempts:
             if one.outcome in LOST:
-                found[LOST[one.outcome], one.by].append(("", claim.name))
+                found[LOST[one.outcome], one.by, ""].append(("", claim.name))
             elif one.outcome == "failed" and one.cause.startswith(CONDITION):
-                found[one.cause.removeprefix(CONDITION).split(" ")[0], one.by].append(("", claim.name))
+                found[one.cause.removeprefix(CONDITION).split(" ")[0], one.by, ""].append(("", claim.name))
             elif one.outcome == "failed":
-                found[one.reason, FAULT.get(one.reason, one.by)].append((one.cause, claim.name))
-        for (reason, by), rows in sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0])):
-            [(cause, _)] = Counter(cause for cause, _ in rows).most_common(1)
-            yield Failure(reason, by, len(rows), cause, tuple(dict.fromkeys(name for _, name in rows)))
+                found[one.reason, FAULT.get(one.reason, one.by), remedy(one)].append((one.cause, claim.name))
+        for (reason, by, helps), rows in sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0])):
+            [(cause, alike)] = Counter(cause for cause, _ in rows).most_common(1)
+            names = tuple(dict.fromkeys(name for _, name in rows))
+            yield Failure(reason, by, len(rows), cause, alike, names, helps or reason)
 
     def todo(self) -> list[Todo]:
         """What to do first, the most urgent first: alerts and refused writes, failures, what waits or waited long, devices."""
@@ -214,13 +220,16 @@ class Incident:
         order = [one for one in FIRST if one in urgent]
         others = OBSERVED if self.history.observes else OTHERS
         for one in self.failures:
-            key = others if one.by == OTHERS else one.reason
+            key = others if one.by == OTHERS else one.helps
             order.append(key)
             why.setdefault(key, f"{one.attempts} × {one.reason}")
+        observes = self.history.observes or any(one.stage == blame.OBSERVE for one in self.waiting)
         for claim in self.waiting:
             stages = claim.stages(self.now)
             if stages and (claim.waits or claim.waited(self.now) >= _LONG):
                 key = claim.stage if claim.waits else max(stages, key=lambda one: stages[one])
+                if key == blame.OBSERVE and not observes:
+                    continue  # the mode is another since
                 order.append(key)
                 verb = "waits" if claim.waits else "waited"
                 why.setdefault(key, f"{claim.name} {verb} {duration(claim.waited(self.now))}")
@@ -292,7 +301,8 @@ class Incident:
         for one in self.failures[:TOLD]:
             by = f", by {one.by}" if one.by else ""
             rest = f" and {len(one.claims) - _NAMED} more" if len(one.claims) > _NAMED else ""
-            why = f": {one.text}" if one.text else ""
+            some = f"; {one.alike} of them" if one.alike < one.attempts else ""
+            why = f"{some}: {one.text}" if one.text else ""
             yield f"{one.attempts} × {one.reason}{by}: {', '.join(one.claims[:_NAMED])}{rest}{why}"
         yield from _more(self.failures, "dds claims --all")
 

@@ -10,6 +10,7 @@ from dds_core.scaler.blame import DRIVER, FABRIC, OPERATOR, POOL, TAKEN, WHOSE
 from dds_core.scaler.history.claims import BOUND, ENDED, Attempt, ClaimHistory, Span
 from dds_core.scaler.history.devices import DeviceHistory, DeviceSpan
 from dds_core.scaler.history.fold import History
+from dds_core.scaler.model import ASKS_FOR, WANTS_BOTH
 from dds_core.scaler.spending import IDLE, STATES
 from dds_core.timeline.instants import duration, time_of_day
 from dds_core.timeline.phrases import MANY, listed
@@ -21,8 +22,11 @@ _RECENTLY = 300 * MICROSECONDS
 _MUCH = 5
 """Advice is given for a stage that took at least 1/_MUCH of the wait."""
 
+TOO_LARGE, BOTH = "claim larger than the limit", "pod with both models"
 _ADVICE = {
     "NodeLimit": "a higher limit of devices per node, or pods that spread over more nodes",
+    TOO_LARGE: "a claim that asks for no more than a node may have, or a higher limit of devices per node",
+    BOTH: "a pod that asks for one of the two models",
     "Coexistence": "nodes kept for one of the two models, by labels or taints that the pods ask for",
     "RequestOwnedByOther": "a request that dds may size: the one on the node belongs to somebody else",
     "AttachFailed": "nothing on this side: the fabric refused; its manager has the cause",
@@ -31,7 +35,14 @@ _ADVICE = {
     "DeviceUnsuitable": "a claim that the fabric's devices can satisfy: what came does not match its selectors",
     "NodeUnschedulable": "a node that stays open until the pod is bound",
 }
-"""By the reason of a failure."""
+"""By what `remedy` gives."""
+
+
+def remedy(one: Attempt) -> str:
+    """What helps depends on it: the reason of the failure, more exactly if no other node would have served the claim either."""
+    if one.reason == "NodeLimit" and one.cause.startswith(ASKS_FOR):
+        return TOO_LARGE
+    return BOTH if one.reason == "Coexistence" and one.cause.endswith(WANTS_BOTH) else one.reason
 
 
 class Run(NamedTuple):
@@ -174,9 +185,10 @@ def _stages(claim: ClaimHistory, now: int) -> Iterator[str]:
 
 def advice(claim: ClaimHistory, history: History) -> Iterator[str]:
     """What would have helped, as far as the log shows."""
-    for reason in dict.fromkeys(one.reason for one in claim.attempts if one.outcome == "failed"):
-        if reason in _ADVICE:
-            yield f"{_ADVICE[reason]} ({reason})"
+    failed = ((remedy(one), one.reason) for one in claim.attempts if one.outcome == "failed")
+    for helps, reason in dict.fromkeys(failed):
+        if helps in _ADVICE:
+            yield f"{_ADVICE[helps]} ({reason})"
     diverted = sum(one.outcome == "diverted" for one in claim.attempts)
     if diverted and history.hands_over:
         times = "once" if diverted == 1 else f"{diverted} times"

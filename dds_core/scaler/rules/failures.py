@@ -101,7 +101,7 @@ def fail(
     """End the attempt: decide the failure, move the claim (in live modes, or if the failure itself was observed), and cool the
     cell down; not if the claim would fail `anywhere`."""
     state = work.state
-    if not (state.live or observed) and _was_shown(state, claim, life):
+    if not (state.live or observed) and shown_failure(state, claim.uid, life):
         return
     node = state.demand.node_of(claim) or life.node
     models = [m.model for m in state.inventory.wanted_models(claim.allocation)]
@@ -150,11 +150,13 @@ def _cool_down(state: State, times: int) -> int:
     return max(first, min(first << min(times - 1, 10), LONGEST_COOL_DOWN)) * MICROSECONDS
 
 
-def _was_shown(state: State, claim: Claim, life: ClaimLife) -> bool:
-    """Whether observe has shown a failure of this attempt: failures are not folded there, and an attempt fails only once."""
-    shown = state.notes.last_emitted.get((ClaimFailed.__name__, claim.uid))
+def shown_failure(state: State, uid: str, life: ClaimLife) -> ClaimFailed | None:
+    """The failure of this attempt that observe has shown: failures are not folded there, and an attempt fails only once."""
+    shown = state.notes.last_emitted.get((ClaimFailed.__name__, uid))
     before = decode(ClaimFailed.__name__, shown) if shown is not None else None
-    return isinstance(before, ClaimFailed) and (before.cycle, before.attempt) == (life.cycle, life.attempt)
+    if isinstance(before, ClaimFailed) and (before.cycle, before.attempt) == (life.cycle, life.attempt):
+        return before
+    return None
 
 
 UNSCHEDULABLE = "NodeUnschedulable"

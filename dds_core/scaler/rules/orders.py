@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -23,7 +24,7 @@ from dds_core.model import (
     request_name,
 )
 from dds_core.scaler.events import SURPLUS, WITHDRAWN, AttachOrdered, CoolDownOver
-from dds_core.scaler.model import DEPARTED, ORDER_REFUSED, Cell, PoolKey
+from dds_core.scaler.model import ASKS_FOR, DEPARTED, ORDER_REFUSED, WANTS_BOTH, Cell, PoolKey
 from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
 from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
@@ -199,7 +200,7 @@ def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, CellR
     waiting = [pod for pod in state.demand.pods_of(claim) if not pod.node]
     if place is not None and fail_unschedulable(work, [claim], waiting, place):
         return
-    never = _never_together(state, claim)
+    never = never_together(state, claim)
     if never:
         fail(work, claim, life, "Coexistence", never, anywhere=True)
         return
@@ -295,7 +296,7 @@ def _refusal(
         return "Coexistence", rival_words(cell.model.model, node, rival)
     top = limits_of(state, node, cell.model.model)[1]
     if cell.filled + count > top:
-        return NODE_LIMIT, limit_words(cell.model.model, node, top, cell.filled)
+        return NODE_LIMIT, limit_words(cell.model.model, node, top, cell.filled, count)
     return None
 
 
@@ -303,11 +304,15 @@ def rival_words(model: str, node: str, rival: str) -> str:
     return f"{model} may not share {node} with {rival}"
 
 
-def limit_words(model: str, node: str, top: int, filled: int) -> str:
-    return f"{node} may have {top} of {model} and has or awaits {filled}"
+def limit_words(model: str, node: str, top: int, filled: int, count: int) -> str:
+    """What stands against `count` devices more: what the node has, unless it may never have so many."""
+    if count > top:
+        return f"{ASKS_FOR} {count} of {model}, and {node} may have {top}"
+    room = f": no room for {count}" if filled < top else ""
+    return f"{node} may have {top} of {model} and has or awaits {filled}{room}"
 
 
-def _never_together(state: State, claim: Claim) -> str:
+def never_together(state: State, claim: Claim) -> str:
     """Words on two models that may not share a node and that the claim, or its pod with its other claims, both needs; "" if there
     are none. A request that is not allocated yet counts too: whatever it gets will be a rival. A request that has its device on
     the node needs none of a pool."""
@@ -322,8 +327,13 @@ def _never_together(state: State, claim: Claim) -> str:
     ways = [models_for(state, one, request) for one, request in asked] if len(asked) > 1 else []
     for first, second in combinations(filter(None, ways), 2):
         if all(other in state.settings.rivals[model] for model in first for other in second):
-            return f"{min(first)} and {min(second)} may not share a node, and its pod wants both"
+            return never_together_words(first, second)
     return ""
+
+
+def never_together_words(first: Iterable[str], second: Iterable[str]) -> str:
+    one, other = sorted((min(first), min(second)))
+    return f"{one} and {other} may not share a node, and {WANTS_BOTH}"
 
 
 def _is_there(state: State, claim: Claim, request: ClaimRequest) -> bool:

@@ -90,7 +90,6 @@ def test_a_claim_without_a_pod_one_being_deleted_and_one_of_another_driver_are_n
     world.update(world.get(Claim, "going"), deleting=True)
     world.observe(DeviceClass("class-nic", "nic", ('device.driver == "nic.example.com"',)))
     world.claim("network", requests=(asks("r0", "nic"),))
-    world.claim("unknown", requests=(asks("r0", "no-such-class"),))
     assert unallocated(world.state) == []
 
 
@@ -139,6 +138,24 @@ def test_a_class_that_is_not_there() -> None:
     world.gone(world.state.inventory.classes.rows[f"class-{A100.device}"])
     hungry(world)
     assert why(world) == (lacking.NO_CLASS, "the DeviceClass nvidia-a100-40 does not exist")
+
+
+def test_a_class_that_is_not_there_and_may_be_anybodys() -> None:
+    world = one_node(1)
+    world.claim("hungry", requests=(asks("r0", "nvidia-b200", count=2),))
+    row = only(world)
+    assert (row.reason, row.why, row.models, row.asked) == (
+        lacking.NO_CLASS,
+        "the DeviceClass nvidia-b200 does not exist",
+        (),
+        2,
+    )
+    (queue,) = queues(world.state, [row])
+    assert (queue.models, queue.free, queue.held_by) == ((), 0, ())
+    world.claim("more", pod="hungry", requests=(asks("r0", A100.device),))
+    assert {one.reason for one in unallocated(world.state)} == {lacking.NO_CLASS}, "the pod wants both"
+    world.observe(DeviceClass("class-b200", "nvidia-b200", ('device.driver == "nic.example.com"',)))
+    assert [one.claim for one in unallocated(world.state)] == ["default/more"], "it is another driver's"
 
 
 def test_all_are_in_use_wherever_they_are() -> None:
@@ -277,10 +294,34 @@ def test_a_model_that_may_not_share_the_node() -> None:
     assert why(world) == (lacking.COEXISTENCE, "H100 80G may not share node0 with A100 40G")
 
 
+def test_two_models_that_may_not_share_a_node_and_are_asked_for_at_once() -> None:
+    rivals = (A100, type(H100)(2, H100.model, H100.device, GPU, H100.attributes, conflicts=(1,)))
+    world = World("attach", models=rivals)
+    world.node("node0")
+    world.pool(A100, 1)
+    world.pool(H100, 1)
+    hungry(world)
+    both = (asks("r0", A100.device), asks("r1", H100.device))
+    world.update(world.get(Claim, "hungry"), requests=both)
+    told = (lacking.COEXISTENCE, "A100 40G and H100 80G may not share a node, and its pod wants both")
+    assert why(world) == told, "though both are free"
+    for model in (A100, H100):
+        world.feed(
+            e.CoolDown(
+                node="node0", model=model.model, mode="attach", until=world.now + 600 * SECOND, reason="Coexistence"
+            )
+        )
+        world.relabel("node0", {f"cohdi.io/{model.device}": None})
+    assert why(world) == told, "a cool-down passes, this does not"
+    world.update(world.get(Claim, "hungry"), requests=both[:1])
+    world.claim("more", pod="hungry", requests=both[1:])
+    assert {(one.reason, one.why) for one in unallocated(world.state)} == {told}, "of two claims of one pod, too"
+
+
 def test_a_node_that_is_full_and_a_claim_that_asks_for_more_than_a_node_may_have() -> None:
     world = one_node(5, limit={"max": 2})
     hungry(world, count=3)
-    assert why(world) == (lacking.LIMIT, "node0 may have 2 of A100 40G and has or awaits 0: no room for 3")
+    assert why(world) == (lacking.LIMIT, "it asks for 3 of A100 40G, and node0 may have 2")
     world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device),))
     assert only(world).reason == lacking.UNTRIED
     world.waits("first", "node0", (A100, 2))
@@ -288,6 +329,8 @@ def test_a_node_that_is_full_and_a_claim_that_asks_for_more_than_a_node_may_have
     world.bind("first")
     assert f"cohdi.io/{A100.device}" not in world.state.fleet.nodes.rows["node-node0"].labels, "dds closed the pool"
     assert why(world) == (lacking.LIMIT, "node0 may have 2 of A100 40G and has or awaits 2")
+    world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device, count=3),))
+    assert why(world) == (lacking.LIMIT, "it asks for 3 of A100 40G, and node0 may have 2"), "the pool is closed to it"
 
 
 def test_nodes_that_the_pod_does_not_tolerate() -> None:
@@ -305,6 +348,36 @@ def test_the_node_that_lacks_least_is_told_of() -> None:
     world.plug("node1", "gpu-0", "GPU-0")
     world.update(world.state.fleet.nodes.rows["node-node1"], unschedulable=True)
     hungry(world)
+    assert why(world) == (lacking.NODE, "node1 is cordoned")
+
+
+def test_a_node_that_the_pod_may_not_use_is_no_reason_while_another_is_only_full_or_in_use() -> None:
+    world = one_node(5, "node0", "node1", "node2", limit={"max": 1})
+    others = (Taint("dedicated", "x", "NoSchedule"),)
+    world.update(world.state.fleet.nodes.rows["node-node1"], taints=others)
+    world.update(world.state.fleet.nodes.rows["node-node2"], unschedulable=True)
+    world.waits("first", "node0")
+    world.settle()
+    world.bind("first")
+    hungry(world)
+    assert why(world) == (lacking.LIMIT, "node0 may have 1 of A100 40G and has or awaits 1")
+    world.gone(world.get(Pod, "first"))
+    world.clear("first")
+    world.update(world.state.fleet.nodes.rows["node-node0"], deleting=True)
+    assert why(world) == (lacking.NODE, "node2 is cordoned"), "the others are not for it"
+
+
+def test_a_dedicated_node_with_a_free_device_is_no_reason_while_those_of_the_others_are_in_use() -> None:
+    world = one_node(0, "node0", "node1")
+    world.plug("node0", "gpu-0", "GPU-0")
+    world.plug("node1", "gpu-1", "GPU-1")
+    world.claim("first", requests=(asks("r0", A100.device),))
+    world.allocate_local("first", "node0", "gpu-0")
+    node = world.state.fleet.nodes.rows["node-node1"]
+    world.update(node, taints=(Taint("dedicated", "x", "NoSchedule"),))
+    hungry(world)
+    assert why(world) == (lacking.IN_USE, "it asks for 1 on one node, and 0 are free there")
+    world.update(world.state.fleet.nodes.rows["node-node1"], taints=(), unschedulable=True)
     assert why(world) == (lacking.NODE, "node1 is cordoned")
 
 

@@ -83,6 +83,17 @@ def test_attempts_that_fail_keep_their_reason() -> None:
     assert one.cause == "NodeLimit: node0001 may have 1 of A100 40G and has or awaits 1"
 
 
+def test_an_attempt_that_goes_on_has_no_cause_of_the_one_before() -> None:
+    history, found = History(), set[tuple[str, str]]()
+    for moment in told("node_limit"):
+        history.take(moment)
+        for one in history.claims.values():
+            if len(one.attempts) > 1 and one.attempts[-2].outcome == "failed":
+                found.add((one.attempts[-1].outcome, one.cause))
+    assert {cause for outcome, cause in found if not outcome} == {""}
+    assert any(cause for outcome, cause in found if outcome == "failed")
+
+
 def test_waiting_for_the_pool_is_told_from_waiting_for_the_scheduler() -> None:
     histories = History().read(told("pool_exhausted"))
     longest = max(histories.claims.values(), key=lambda one: one.stages(histories.now).get("pool", 0))
