@@ -1,5 +1,5 @@
 """Whose time a waiting claim spends, by our log, is whose time it is by what the lab's actors do: in 99 of 100 sampled instants
-of random runs. `dds status` and the history say the same at every moment."""
+of random runs. `dds status` and the history say the same, but for moments (`SEVERAL`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.ours import running
 
 SEEDS = range(12)
 UNSEEN = range(400, 460)
-"""Looked at only when the rules were made. In all they have 99.4 %; of those that were looked at before, 12 to 60 have 99.3, 100
+"""Looked at only when the rules were made. In all they have 99.4 %; of those that were looked at before, 12 to 60 have 99.4, 100
 to 160 have 99.6 and 200 to 260 have 98.9 %. Most of the rest: several claims of a node are robbed of devices or get those of each
 other, and whose wait is for which device is told otherwise than it turns out."""
 ENOUGH = 0.99
