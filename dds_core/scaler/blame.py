@@ -22,6 +22,7 @@ FABRIC: Final = "fabric"
 DRIVER: Final = "driver"
 TAKEN: Final = "taken"
 TURN: Final = "turn"
+NODE: Final = "node"
 EXCHANGE: Final = "exchange"
 HAND_OVER: Final = "hand-over"
 RETRY: Final = "retry"
@@ -42,6 +43,7 @@ _STAGES: Final = {
     OBSERVE: ("policy", "in mode observe dds only watches: another client has to order and to hand over"),
     TAKEN: ("claim", "another claim has taken the device that came for this one"),
     TURN: ("claim", "another claim of its pod has not got its devices yet"),
+    NODE: ("node", "its node was deleted: until the scheduler gives up the allocation"),
 }
 """Owner and sentence of each stage."""
 
@@ -52,11 +54,11 @@ _CALLED: Final = {
     "driver": "the vendor's driver",
     "operator": "the operator",
 }
-"""The names of the owners that are components. Pool, policy and other claim are named in the sentences themselves."""
+"""The names of the owners that are components. Pool, policy, other claim and node are named in the sentences themselves."""
 
 STAGES: Final = tuple(_STAGES)
 OWNER: Final = {stage: owner for stage, (owner, _) in _STAGES.items()}
-"""Who spends the time of each stage: one of pool, scheduler, dds, fabric, driver, operator, policy, claim."""
+"""Who spends the time of each stage: one of pool, scheduler, dds, fabric, driver, operator, policy, claim, node."""
 WHOSE: Final = {
     stage: f"{_CALLED[owner]}: {words}" if owner in _CALLED else words for stage, (owner, words) in _STAGES.items()
 }
@@ -84,8 +86,9 @@ class Wait(NamedTuple):
     """A claim that waits, as far as its stage depends on it. `state`: of its life, "" for none. `allocated`: it has an
     allocation; `pooled`: with a pool device that the scheduler waits for. `unschedulable`: the scheduler finds no node for its
     pod. `failing`: dds has failed it. `observes`: dds only watches. `exchanging`: an exchange is under way. `signalled`: the
-    scheduler was told. `turn`: another claim of its pod lacks devices. `taken`: another claim has a device that came for it.
-    `ordered`: what it needs is ordered. `needs`: how many devices it needs, `coming`: those on their way."""
+    scheduler was told. `lost`: its node was deleted. `turn`: another claim of its pod lacks devices. `taken`: another claim has a
+    device that came for it. `ordered`: what it needs is ordered. `needs`: how many devices it needs, `coming`: those on their
+    way."""
 
     state: str
     allocated: bool = False
@@ -95,6 +98,7 @@ class Wait(NamedTuple):
     observes: bool = False
     exchanging: bool = False
     signalled: bool = False
+    lost: bool = False
     turn: bool = False
     taken: bool = False
     ordered: bool = False
@@ -112,6 +116,8 @@ def stage_of(wait: Wait) -> str:
         return RETRY
     if not wait.allocated or not wait.pooled:
         return SCHEDULER
+    if wait.lost:
+        return NODE
     if wait.signalled:
         return TAKEN if wait.taken else HAND_OVER
     if wait.state != ATTACHED or wait.taken:

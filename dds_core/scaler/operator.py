@@ -51,6 +51,12 @@ _VERDICTS: tuple[tuple[str, Verdict], ...] = (
 _OF_NODE = ("driver pod", "nvidia-smi", "kubelet plugin", "kubelet-plugin", "driver is not")
 
 
+def plugin_restarted(listed: int, look: int) -> int:
+    """When the plugin whose list came at `listed` was restarted, by the look that is thought to have done it: a start takes
+    seconds, so of a look long before it was another one."""
+    return look if listed - look < PLUGIN_REST else listed
+
+
 class Job(NamedTuple):
     """A resource, by uid, for which the operator has to ask the fabric or has asked it, and no answer or error is seen. `since`:
     when the operator took it up, which is when it wrote the state Attaching or, of one that is `leaving`, Detaching."""
@@ -58,6 +64,7 @@ class Job(NamedTuple):
     uid: str
     since: int
     leaving: bool = False
+    node: str = ""
 
 
 def at_work(jobs: Iterable[Job]) -> str:
@@ -67,6 +74,49 @@ def at_work(jobs: Iterable[Job]) -> str:
     by_age = sorted(jobs, key=lambda one: one.since)
     late = by_age[-1].since - MEANWHILE if by_age else 0
     return next((one.uid for one in by_age if not one.leaving or one.since >= late), "")
+
+
+class Turns:
+    """What the operator has taken up (`jobs`, by uid), and for which of it it has asked the fabric. `turn`: `at_work`. On a node
+    for which it was seen to take up a resource while the fabric works for another, it does not wait for the answer."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Job] = {}
+        self.turn = ""
+        self._since = 0
+        self._several: set[str] = set()
+
+    def waits(self, node: str) -> bool:
+        """Whether the operator waits for the fabric's answer about a device of the node."""
+        return node not in self._several
+
+    def asked(self) -> set[str]:
+        """The resources for which it has asked the fabric."""
+        return {job.uid for job in self.jobs.values() if not self.waits(job.node)} | (
+            {self.turn} if self.turn else set()
+        )
+
+    def take_up(self, job: Job) -> None:
+        turn = self.jobs.get(self.turn)
+        if turn is not None and not turn.leaving and job.since - self._since > MEANWHILE:
+            self._several |= {turn.node, job.node}
+        self.jobs[job.uid] = job
+        self._next(job.since)
+
+    def end(self, uid: str, at: int) -> str:
+        """The fabric's answer is there. If another resource was thought to have its turn, that begins only now: its uid, else
+        ""."""
+        job = self.jobs.pop(uid)
+        wrong = self.turn if self.turn not in ("", uid) and self.waits(job.node) else ""
+        if wrong:
+            self.turn = ""
+        self._next(at)
+        return wrong
+
+    def _next(self, at: int) -> None:
+        turn = at_work(job for job in self.jobs.values() if self.waits(job.node))
+        if turn != self.turn:
+            self.turn, self._since = turn, at
 
 
 def is_of_node(error: str) -> bool:

@@ -11,7 +11,7 @@ from dds_core.model import NO_NODE_FITS, RESOURCE_DETACHING, Claim, FabricResour
 from dds_core.scaler.blame import TAKEN, Coming, Wait, stage_of
 from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.model import ClaimLife, Cooling, Fence
-from dds_core.scaler.operator import SURE, TWO_CHECKS, Job, at_work
+from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, TWO_CHECKS, Job, Turns, plugin_restarted
 from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because, unseen_because
 from dds_core.scaler.rules.claims import trigger_of_conditions
@@ -95,16 +95,23 @@ def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None
         observes=not state.live,
         exchanging=uid in state.hand_over.exchanges and state.hand_over.exchanges.rows[uid].stage != "left",
         signalled=claim is not None and is_signalled(state, claim),
+        lost=_is_lost(state, life),
         turn=any(_lacks(state, other) for pod in pods for other in state.demand.claims_of(pod) if other.uid != uid),
-        taken=life.robbed if life.state != ATTACHED else bool(_taker(state, life, uid)),
+        taken=bool(_taker(state, life, uid)),
     )
     if assignment is None:
         return wait
-    making = any(is_making(state, cell_of(state, life.node, state.settings.models[one])) for one in assignment.missing)
+    cells = [cell_of(state, life.node, state.settings.models[one]) for one in assignment.missing]
+    making = bool(cells) and all(is_making(state, cell) for cell in cells)
     coming = [_coming(state, one, queued) for _, one in (*assignment.attaching, *assignment.erring)]
     lacks = len(assignment.missing) + len(assignment.ordered) + len(assignment.sharing)
     ordered = bool(assignment.ordered and not assignment.missing) or making
     return wait._replace(ordered=ordered, needs=len(coming) + lacks, coming=coming)
+
+
+def _is_lost(state: State, life: ClaimLife) -> bool:
+    """Whether the claim's node was deleted; before everything was listed for the first time, it may not have been seen yet."""
+    return bool(life.node and state.process.synced_at) and state.fleet.node(life.node) is None
 
 
 def _lacks(state: State, claim: Claim) -> bool:
@@ -113,45 +120,70 @@ def _lacks(state: State, claim: Claim) -> bool:
 
 
 def _queued(state: State) -> set[str]:
-    """The resources that wait until the operator has the fabric's answer about others."""
-    jobs = []
+    """The resources that wait until the operator has the fabric's answer about others, by what it took up and what of that has
+    been answered, as far as that is still on its way."""
+    turns, told = Turns(), []
     for uid, look in state.health.looks.rows.items():
         one = state.fleet.resources.get(uid)
-        if one is None or one.error or (one.uuid and one.state != RESOURCE_DETACHING):
-            continue
-        what = "detach" if one.state == RESOURCE_DETACHING else "attach"
-        pace = state.health.paces.get((what, state.failing.fabric_of.get(one.node, ""), one.model))
-        if pace is None or pace.polled < SURE:
-            jobs.append(Job(uid, look.since, what == "detach"))
-    return {one.uid for one in jobs} - {at_work(jobs)}
+        if one is not None:
+            leaving = one.state == RESOURCE_DETACHING
+            told.append((look.since, 0, Job(uid, look.since, leaving, one.node)))
+            if one.error or (one.uuid and not leaving):
+                told.append((max(look.named, look.erred, look.since), 1, told[-1][2]))
+    for at, ends, job in sorted(told):
+        if ends:
+            turns.end(job.uid, at)
+        else:
+            turns.take_up(job)
+    return turns.jobs.keys() - turns.asked()
 
 
 def _coming(state: State, uid: str, queued: Container[str]) -> Coming:
     """How far a device is; the instants are told only as come or not."""
-    resource, look = state.fleet.resources.rows[uid], state.health.looks.get(uid)
-    listing = state.health.listings.get(state.place_listed(resource))
+    resource = state.fleet.resources.rows[uid]
     listed = bool(resource.uuid) and state.is_listed(resource)
-    sought = listed or (listing is not None and bool(listing.starting) and look is not None and bool(look.named))
     steps = (
         True,
         bool(resource.state) and uid not in queued,
         bool(resource.uuid),
-        sought,
+        listed or _is_sought(state, resource),
         listed,
         state.is_arrived(resource),
     )
     return Coming(*map(int, steps))
 
 
+def _is_sought(state: State, resource: FabricResource) -> bool:
+    """Whether a look has restarted the driver's plugin, which has still to list the device. A plugin whose start was not seen may
+    have been too young for that; and of a start for devices that were listed before, the end is not seen."""
+    look, place = state.health.looks.get(resource.uid), state.place_listed(resource)
+    listing = state.health.listings.get(place)
+    if look is None or not look.named or listing is None or not listing.starting:
+        return False
+    before = plugin_restarted(listing.listed, listing.restarted) if listing.restarted else state.process.synced_at
+    if listing.starting < before + PLUGIN_REST + PLUGIN_START:
+        return False
+    rows = state.fleet.resources.rows
+    here = ((rows[one], state.health.looks.get(one)) for one in state.fleet.resources_at[resource.node])
+    return any(
+        known is not None and 0 < known.named <= listing.starting and not state.is_listed(one)
+        for one, known in here
+        if state.place_listed(one) == place
+    )
+
+
 def _taker(state: State, life: ClaimLife, uid: str) -> str:
     """The claim that has taken a device of those that came for this one, the last that did."""
     mine = {promise.identity for promise in life.promises}
+    lives = (state.lifecycle.lives.get(one) for one in state.lifecycle.waiting_at[life.node])
+    robbed = life.state != ATTACHED and any(one is not None and one.robbed for one in lives)
+    models = {model.model for _, _, model in state.inventory.pool_results(life.allocation)} if robbed else set()
     found = []
     for one in state.fleet.resources_at[life.node]:
         device, resource = state.lifecycle.devices.get(one), state.fleet.resources.rows[one]
         if device is None or device.key is None or uid in state.demand.having[device.key]:
             continue
-        if resource.uuid in mine or (life.robbed and life.state != ATTACHED and device.since >= life.began):
+        if resource.uuid in mine or (resource.model in models and device.since >= life.began):
             claims = (state.demand.claims.get(other) for other in state.demand.having[device.key])
             found += [(device.since, f"{claim.namespace}/{claim.name}") for claim in claims if claim is not None]
     return max(found)[1] if found else ""
@@ -163,6 +195,8 @@ def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None,
     if life.state == ATTACHED and (not taken or uid in state.hand_over.hand_overs):
         return _why_not_bound(state, life, uid)
     claim = state.demand.claims.get(uid)
+    if claim is not None and claim.allocation is not None and _is_lost(state, life):
+        return f"node {life.node} was deleted; the scheduler allocates anew once its binding timeout is over, or with a new pod"
     if claim is None or claim.allocation is None:
         return "its allocation was cleared, the scheduler chooses anew"
     if assignment is None:

@@ -379,8 +379,11 @@ def test_what_keeps_an_order_back_is_said_before_the_mode() -> None:
     assert cordoned is not None
     for event, why in (
         (cordoned, f"{row.node} is cordoned, tainted or being deleted"),
-        (NodeGone(node.uid), f"node {row.node} is not known"),
         (Stale("pods", 90), "the view of the cluster is not complete"),
+        (
+            NodeGone(node.uid),
+            f"node {row.node} was deleted; the scheduler allocates anew once its binding timeout is over, or with a new pod",
+        ),
     ):
         apply(state, event, state.process.now)
         assert waiting(state, row.claim).why == why

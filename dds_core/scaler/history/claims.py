@@ -300,8 +300,7 @@ class ClaimHistory:
             self._last.devices = move.devices or self._last.devices
         else:
             self._end("diverted", at, "", move.cause, by) if move.landed else self._end("moved", at, "", move.cause)
-            if self.attempts and self.attempts[-1].cycle != move.cycle:
-                self.taken = ("", 0)
+            self.taken = ("", 0)
             since = move.began or at
             if not self.spans or self.spans[-1].until:
                 self.enter(SCHEDULER, since)

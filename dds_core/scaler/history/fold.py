@@ -18,6 +18,7 @@ from dds_core.model import (
     Config,
     DeviceKey,
     FabricResource,
+    Node,
     Pod,
     Result,
     Slice,
@@ -26,7 +27,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler.blame import Coming, Wait, stage_of
 from dds_core.scaler.history.claims import Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
-from dds_core.scaler.history.looks import Looks, Turns
+from dds_core.scaler.history.looks import Called, Looks
 from dds_core.scaler.history.stock import Stock
 from dds_core.scaler.model import ClaimLife, DeviceLife, PoolKey, model_of_pool
 from dds_core.scaler.policy import Policy
@@ -73,6 +74,8 @@ class History:
         self._unasked: Counter[str] = Counter()
         self.first = self.now = 0
         self.synced, self.stale = False, set[str]()
+        self._listed_at = 0
+        """When everything was listed for the first time."""
         self._known = known if known is not None else Known()
         self._uid_of: dict[tuple[str, str], str] = {}
         self._pods_of: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
@@ -86,10 +89,12 @@ class History:
         self._with_uuid: dict[str, str] = {}
         self._requests_at: dict[str, set[str]] = defaultdict(set)
         self._ready_for: dict[str, str] = {}
+        self._expected: dict[str, tuple[str, ...]] = {}
+        """By claim that waits: the resources that dds gives it, those on the node included, as of its last step."""
         self._thefts: dict[tuple[str, str], tuple[str, int]] = {}
         self._shared_out: dict[str, dict[str, list[DeviceHistory]]] = {}
         self._looks = Looks(self.devices, self._resources_at, self._with_uuid, self._known)
-        self._turns = Turns(self.devices)
+        self._called = Called(self.devices)
         self._touched: dict[str, None] = {}
 
     def read(self, told: Iterable[Moment]) -> History:
@@ -172,8 +177,10 @@ class History:
         before, now = self._known.learn(fact)
         if self.policy is not policy:
             self._progress_everywhere()
+            for uid in self._touched if policy.mode == "observe" != self.policy.mode else ():
+                self.claims[uid].failing = ("", "")  # dds would have failed it, and has not
         if before is None and now is None:
-            return self._of_no_object(fact)
+            return self._of_no_object(fact, at)
         match now if now is not None else before:
             case Claim() as claim:
                 self._claim(before, claim if now is not None else None, at)
@@ -184,17 +191,19 @@ class History:
             case Slice() as listed:
                 self.stock.listed(before, now, at)
                 if listed.node:
-                    self._looks.listed(listed, at, gone=now is None)
+                    self._looks.listed(listed, at, gone=now is None, started=self.synced)
                     self._progress(listed.node)
             case AttachRequest() as request:
                 self._request(before, request, gone=now is None)
                 here = self._requests_at[request.node]
                 (here.add if now is not None else here.discard)(request.uid)
                 self._progress(request.node)
+            case Node() as node:
+                self._progress(node.name)
             case Config():
                 self._progress_everywhere()
 
-    def _of_no_object(self, fact: Event) -> None:
+    def _of_no_object(self, fact: Event, at: int) -> None:
         match fact:
             case e.Started() | e.LogRepaired():
                 self.synced = False
@@ -203,8 +212,10 @@ class History:
             case e.WriteRefused():
                 self.refused[fact.action, f"{fact.code} {fact.reason} {fact.text}".rstrip()] += 1
             case e.Synced():
-                self.synced = True
+                self.synced, self._listed_at = True, self._listed_at or at
+                self._looks.since = self._listed_at
                 self.stale.clear()
+                self._progress_everywhere()
 
     def _claim(self, before: Claim | None, claim: Claim | None, at: int) -> None:
         seen = claim if claim is not None else before
@@ -307,7 +318,8 @@ class History:
             if not device.named:
                 self._looks.named(device, at)
         self._resources_at[resource.node].add(resource.uid)
-        self._turns.seen(resource, device, at)
+        for node in self._called.seen(resource, device, at):
+            self._progress(node)
         device.error = resource.error
         if resource.state == ONLINE:
             self._looks.online(device, at)
@@ -393,6 +405,7 @@ class History:
             failing=failing,
             observes=observes,
             exchanging=history.exchanging,
+            lost=bool(history.node and self._listed_at) and self._known.node(history.node) is None,
             taken=bool(history.taken[0]),
         )
         if not history.attempts or not wait.pooled or wait.exchanging:
@@ -406,10 +419,12 @@ class History:
             if not wait.taken:
                 return wait
         needed = Counter({one.key: model for one, model in results if not one.admin}.values())
-        coming = [one for model, most in needed.items() for one in self._coming(history, model)[:most]]
-        if len(coming) < needed.total():
+        node, mine = history.attempts[-1].node, self._coming(history)
+        coming = [one for model, most in needed.items() for one in mine if one.model == model][: needed.total()]
+        lacking = needed - Counter(one.model for one in coming)
+        if lacking:
             wait = wait._replace(taken=wait.taken or self._robbed(history, needed))
-        ordered = state == ATTACHING or any(self._is_making(history.attempts[-1].node, model) for model in needed)
+        ordered = (state == ATTACHING and not observes) or all(self._is_making(node, model) for model in lacking)
         return wait._replace(ordered=ordered, needs=needed.total(), coming=[one.coming for one in coming])
 
     def _robbed(self, history: ClaimHistory, needed: Counter[str]) -> bool:
@@ -449,29 +464,47 @@ class History:
                     return True
         return False
 
-    def _coming(self, history: ClaimHistory, model: str) -> list[DeviceHistory]:
+    def _coming(self, history: ClaimHistory) -> list[DeviceHistory]:
         """What came for the claim, or is still to come. Who has waited longest on the node gets what was made first. A device
         that idled before the allocation is for another claim, or unfit."""
         node = history.attempts[-1].node
         if node not in self._shared_out:
             self._shared_out[node] = self._share_out(node)
-        return [one for one in self._shared_out[node].get(history.uid, ()) if one.model == model]
+        return self._shared_out[node].get(history.uid, [])
 
     def _share_out(self, node: str) -> dict[str, list[DeviceHistory]]:
         devices = (self.devices[one] for one in self._resources_at[node])
-        free = sorted((one for one in devices if one.life in (REQUESTED, IDLE)), key=lambda one: (one.first, one.uid))
+        free = sorted((one for one in devices if one.life in (REQUESTED, IDLE)), key=self._made)
         found: dict[str, list[DeviceHistory]] = {}
-        waiting = ((self.claims[uid].attempts[-1], uid) for uid in self._waiting_at.get(node, ()))
-        for attempt, uid in sorted(waiting, key=lambda one: (one[0].since, one[1])):
-            lacking = Counter(attempt.models)
+        for uid in sorted(filter(self._is_served, self._waiting_at.get(node, ())), key=self._served):
+            attempt = self.claims[uid].attempts[-1]
+            lacking, expected = Counter(attempt.models), self._expected.get(uid, ())
             mine = found[uid] = []
-            for one in free:
-                came = one.first >= attempt.since or not one.named or one.named >= attempt.since
+            for one in sorted(free, key=lambda one: self._ready_for.get(one.uid) != uid):
+                came = one.life == REQUESTED or one.first >= attempt.since or one.named >= attempt.since
+                came = came or one.uid in expected
                 if came and lacking[one.model] > 0 and self._ready_for.get(one.uid, uid) == uid:
                     lacking[one.model] -= 1
                     mine.append(one)
             free = [one for one in free if one not in mine]
         return found
+
+    def _made(self, device: DeviceHistory) -> tuple[int, str]:
+        """Order in which devices are given to claims (`rules.assignment`)."""
+        resource = self._known.resource(device.uid)
+        return (resource.created if resource is not None else 0), device.resource
+
+    def _is_served(self, uid: str) -> bool:
+        """Whether it waits for devices, and not for the scheduler alone."""
+        claim = self._known.claim(uid)
+        return claim is None or claim.waits_for([one for one, _ in self._pool_results(claim.allocation)])
+
+    def _served(self, uid: str) -> tuple[object, ...]:
+        """Order in which claims that wait on a node are served (`rules.assignment`)."""
+        claim, history = self._known.claim(uid), self.claims[uid]
+        priority = max((pod.priority for pod in self._pods(history)), default=0)
+        robbed = bool(history.taken[0])
+        return history.state != ATTACHED, not robbed, -priority, claim.created if claim else 0, history.name, uid
 
     # -- decisions and lives -------------------------------------------------------------------------------------------
 
@@ -532,6 +565,9 @@ class History:
             self._asking[claim.owner] = 0
         if move.target == ATTACHED:
             self._ready_for |= dict.fromkeys(move.devices, move.claim)
+        self._expected.pop(move.claim, None)
+        if move.target in WAITING:
+            self._expected[move.claim] = move.devices
         if history.attempts and move.target in WAITING:
             self._waiting_at[history.attempts[-1].node].add(move.claim)
         if history.attempts:
@@ -554,7 +590,8 @@ class History:
         if move.target == GONE:
             device.gone = at
             self._resources_at[device.node].discard(move.resource)
-            self._turns.gone(device, at)
+            for node in self._called.gone(device, at):
+                self._progress(node)
             self._ready_for.pop(move.resource, None)
         self._look(move.resource, at)
         self._progress(device.node)
@@ -583,6 +620,7 @@ class History:
         """Begin with the present attempt or use, as the state has it. What devices were before counts with the earlier log."""
         self._known.begin(state)
         self.synced, self.stale = state.process.synced, set(state.process.stale)
+        self._listed_at = self._looks.since = state.process.synced_at
         for uid, device in state.lifecycle.devices.rows.items():
             resource = state.fleet.resources.get(uid)
             if resource is not None:

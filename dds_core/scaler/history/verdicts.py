@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dds_core.model import FAILED_CONDITION, RESCHEDULE
+from dds_core.scaler.blame import WHOSE
 from dds_core.scaler.history.claims import BOUND, Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.fold import History
@@ -54,6 +55,8 @@ def _instead(claim: ClaimHistory, attempt: Attempt | None, device: DeviceHistory
     """What the claim did without the device."""
     if attempt is None:
         return "long ago"
+    if not attempt.outcome and claim.waits:
+        return f"which still waits: {WHOSE[claim.stage]}"
     if attempt.outcome in ("withdrawn", ""):
         return f"which was given up: {attempt.cause}" if attempt.cause else "which waits no more"
     following = next((one for one in claim.attempts if one.since > attempt.since), None)

@@ -195,10 +195,14 @@ class Known(telling.Known):
         row = self.objects.get(uid)
         return row if isinstance(row, FabricResource) else None
 
+    def node(self, name: str) -> Node | None:
+        row = self.objects.get(self._node_named.get(name, ""))
+        return row if isinstance(row, Node) else None
+
     def fabric_of(self, node: str) -> str:
         """The fabric that a node's label names, "" for none."""
-        row = self.objects.get(self._node_named.get(node, ""))
-        return row.labels.get(f"{self.config.prefix}/fabric", "") if isinstance(row, Node) else ""
+        row = self.node(node)
+        return row.labels.get(f"{self.config.prefix}/fabric", "") if row is not None else ""
 
     def uuid_of(self, driver: str, device: Device) -> str:
         """The UUID of the hardware that a node's own device is a face of, "" if unknown."""

@@ -34,6 +34,8 @@ HALF = MEANWHILE
         (Wait(ATTACHED, allocated=True, signalled=True), "hand-over", "scheduler"),
         (Wait(ATTACHED, allocated=True, signalled=True, taken=True), "taken", "claim"),
         (Wait(ATTACHED, exchanging=True), "exchange", "dds"),
+        (Wait(ATTACHING, allocated=True, lost=True, ordered=True), "node", "node"),
+        (Wait(ATTACHING, lost=True, unschedulable=True), "pool", "pool"),
         (Wait(ATTACHED, allocated=True, pooled=False), "scheduler", "scheduler"),
     ],
 )

@@ -76,7 +76,7 @@ def test_the_spans_of_a_device_follow_one_another(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
 def test_a_device_is_of_the_fabric_that_its_node_is_in(name: str) -> None:
-    for state, history in side_by_side(name):
+    for state, history in side_by_side(told(name)):
         for uid, resource in state.fleet.resources.rows.items():
             fabric = state.failing.fabric_of.get(resource.node)
             assert fabric is None or history.devices[uid].fabric == fabric

@@ -7,7 +7,7 @@ import pytest
 from dds_core.model import Device, Slice, Taint
 from dds_core.scaler.history.stock import Stock, Stocked
 from dds_core.scaler.model import is_tainted
-from tests.core.scaler.history.told import LOGS, RECORDINGS, side_by_side
+from tests.core.scaler.history.told import LOGS, RECORDINGS, side_by_side, told
 
 POOL = ("gpu.nvidia.com", "nvidia-a100-40-fabric1")
 
@@ -15,7 +15,7 @@ POOL = ("gpu.nvidia.com", "nvidia-a100-40-fabric1")
 @pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
 def test_at_each_instant_it_is_what_the_state_says(name: str) -> None:
     seen = 0
-    for state, history in side_by_side(name):
+    for state, history in side_by_side(told(name)):
         found = {one.pool: one.free for one in history.stock.changes}
         for key, pool in state.inventory.pools.items():
             if not pool.node and pool.usable:

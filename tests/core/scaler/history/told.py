@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dds_adapters.jsonl import JsonlLog
@@ -14,6 +15,7 @@ from dds_core.scaler.folds import apply
 from dds_core.scaler.history import History
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State, load
+from dds_core.scaler.waiting import waiting_rows
 from dds_core.timeline import Moment
 
 DATA = Path(__file__).parents[3] / "data"
@@ -40,10 +42,10 @@ def begins_anew(state: State, moment: Moment, *, first: bool) -> State:
     return load(moment.fact.picture) if first and isinstance(moment.fact, Checkpoint) else state
 
 
-def side_by_side(name: str) -> Iterator[tuple[State, History]]:
-    """State and history of a recording or log after each of its moments."""
+def side_by_side(moments: Iterable[Moment]) -> Iterator[tuple[State, History]]:
+    """State and history of a log after each of its moments."""
     state, history = State(), History()
-    for moment in told(name):
+    for moment in moments:
         state = begins_anew(state, moment, first=not history.first)
         history.take(moment)
         for event in (moment.fact, *moment.caused):
@@ -51,3 +53,12 @@ def side_by_side(name: str) -> Iterator[tuple[State, History]]:
                 apply(state, event, moment.at)
                 state.dirty.clear()
         yield state, history
+
+
+def differences(moments: Iterable[Moment]) -> Counter[tuple[str, str]]:
+    """How often (stage that `dds status` says, stage of the history) differ, over all waiting claims and moments."""
+    found = Counter[tuple[str, str]]()
+    for state, history in side_by_side(moments):
+        stages = ((row.stage, history.claims[row.uid].stage) for row in waiting_rows(state))
+        found.update(pair for pair in stages if pair[0] != pair[1])
+    return found
