@@ -116,7 +116,9 @@ def period(span: Callable[[], tuple[int, int]], since: str | None, until: str | 
             raise InputError(f"--since {since} is after --until {until}", fix="exchange them")
     if first.at is not None and first.at > span()[1]:
         fix = "give an instant up to then; a time of day without an offset is in UTC"
-        raise InputError(f"nothing has happened since {rfc3339(first.at)}: the source ends at {rfc3339(span()[1])}", fix=fix)
+        raise InputError(
+            f"nothing has happened since {rfc3339(first.at)}: the source ends at {rfc3339(span()[1])}", fix=fix
+        )
     return first, last
 
 
