@@ -125,7 +125,9 @@ def _where(row: Envelope | LeanEvent) -> str:
 
 
 _NEWER = "use the version of dds that wrote it, or a newer one"
-_CHANGED = "a version before the first release wrote it, or it was changed: compare with an export or archive made before"
+_CHANGED = (
+    "a version before the first release wrote it, or it was changed: compare with an export or archive made before"
+)
 
 
 class _Opening(msgspec.Struct):
