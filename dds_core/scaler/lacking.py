@@ -406,10 +406,9 @@ class Survey:
         allocator = self._allocator(*self._pools_of(node))
         reached = allocator.reachable(node)
         same = tuple(map(id, reached))
-        closed = self._closed(node, wants)
         kept = _kept_from(node, pod)
         if same in failed:
-            return (closed and kept) or closed or self._jointly(node, claims, wants, failed[same])
+            return self._unfit(node, claims, wants, failed[same], kept)
         # A search looks at each device once, and with constraints once again for each that it tries.
         devices = sum(len(pool.candidates) for pool in reached)
         looks = devices * (devices if any(one.constraints for one in claims) else 1)
@@ -422,9 +421,16 @@ class Survey:
             return Verdict(REFUSED, error.what)
         if not fit:
             failed[same] = fit.reason
-            return (closed and kept) or closed or self._jointly(node, claims, wants, fit.reason)
+            return self._unfit(node, claims, wants, fit.reason, kept)
         chosen = [result.key for one in fit.allocations for result in one.results]
         return kept or self._full(node, chosen) or self._untried(node, pod, chosen)
+
+    def _unfit(
+        self, node: Node, claims: Sequence[Claim], wants: Sequence[Want], reason: str, kept: Verdict | None
+    ) -> Verdict:
+        """Why what the node has and reaches does not serve the claims; `kept`: what keeps the pod from it."""
+        closed = self._closed(node, wants)
+        return (closed and kept) or closed or self._jointly(node, claims, wants, reason)
 
     def _closed(self, node: Node, wants: Sequence[Want]) -> Verdict | None:
         """Why the pools of a model that is wanted are closed to the node; None if they are open."""

@@ -1,6 +1,6 @@
 """The claims that the scheduler will make for pods that ask for extended resources (KEP-5004).
 
-It makes such a claim only when it has devices for it. While there are none, nothing but the pod says that somebody waits.
+The scheduler makes such a claim only when it has devices for it. Until then only the pod shows that somebody waits.
 """
 
 from __future__ import annotations

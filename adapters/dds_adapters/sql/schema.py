@@ -22,7 +22,7 @@ def upgrade(
     url: str, *, lock_seconds: float = LOCK_SECONDS, say: Callable[[str], None] = lambda words: None
 ) -> tuple[str | None, str]:
     """Run the missing migrations and make the index and views for readers, in one transaction. Returns the revision before and
-    after. `say` is told, before anything of an older schema is changed, that there is no way back.
+    after. `say` gets a sentence before an older schema is changed: an older dds cannot use the database from then on.
 
     A missing SQLite file is made, and removed again after an error. Raises `SchemaNewer` and `NotADatabase` before any change.
     """
@@ -35,15 +35,14 @@ def upgrade(
         with writing(engine, PATIENT_SECONDS) as connection:
             if engine.dialect.name == "postgresql":
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_UPGRADE_LOCK,))
-            before = dds_migrations.current(connection)
-            if before not in (None, dds_migrations.newest()):
-                newest = dds_migrations.newest()
+            before, newest = dds_migrations.current(connection), dds_migrations.newest()
+            if before not in (None, newest):
                 say(
                     f"{where_of(engine)}: from schema {newest} on, a dds that knows {before} refuses it; a copy leads back"
                 )
             dds_migrations.upgrade(connection)
             dds_migrations.reading.make(connection)
-        return before, dds_migrations.newest()
+        return before, newest
 
 
 def current(url: str) -> str | None:

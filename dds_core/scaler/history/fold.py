@@ -74,8 +74,6 @@ class History:
         self._unasked: Counter[str] = Counter()
         self.first = self.now = 0
         self.synced, self.stale = False, set[str]()
-        self._listed_at = 0
-        """When everything was listed for the first time."""
         self._known = known if known is not None else Known()
         self._uid_of: dict[tuple[str, str], str] = {}
         self._pods_of: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
@@ -212,8 +210,7 @@ class History:
             case e.WriteRefused():
                 self.refused[fact.action, f"{fact.code} {fact.reason} {fact.text}".rstrip()] += 1
             case e.Synced():
-                self.synced, self._listed_at = True, self._listed_at or at
-                self._looks.since = self._listed_at
+                self.synced, self._looks.since = True, self._looks.since or at
                 self.stale.clear()
                 self._progress_everywhere()
 
@@ -405,7 +402,7 @@ class History:
             failing=failing,
             observes=observes,
             exchanging=history.exchanging,
-            lost=bool(history.node and self._listed_at) and self._known.node(history.node) is None,
+            lost=bool(history.node and self._looks.since) and self._known.node(history.node) is None,
             taken=bool(history.taken[0]),
         )
         if not history.attempts or not wait.pooled or wait.exchanging:
@@ -420,7 +417,7 @@ class History:
                 return wait
         needed = Counter({one.key: model for one, model in results if not one.admin}.values())
         node, mine = history.attempts[-1].node, self._coming(history)
-        coming = [one for model, most in needed.items() for one in mine if one.model == model][: needed.total()]
+        coming = [one for model in needed for one in mine if one.model == model][: needed.total()]
         lacking = needed - Counter(one.model for one in coming)
         if lacking:
             wait = wait._replace(taken=wait.taken or self._robbed(history, needed))
@@ -620,7 +617,7 @@ class History:
         """Begin with the present attempt or use, as the state has it. What devices were before counts with the earlier log."""
         self._known.begin(state)
         self.synced, self.stale = state.process.synced, set(state.process.stale)
-        self._listed_at = self._looks.since = state.process.synced_at
+        self._looks.since = state.process.synced_at
         for uid, device in state.lifecycle.devices.rows.items():
             resource = state.fleet.resources.get(uid)
             if resource is not None:
