@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from io import TextIOWrapper
 from typing import Any
 
@@ -22,6 +22,7 @@ from dds_core.scaler.history import History
 from dds_core.scaler.history import page as data
 from dds_core.scaler.history.overview import overview
 from dds_core.scaler.timeline import timelines
+from dds_core.scaler.timeline.around import Around
 from dds_core.timeline import Moment
 
 
@@ -81,27 +82,29 @@ def _of_servers(opened: Opened, source: Recording | Log, first: Place, last: Pla
     return servers(cut(beside.told(), *end), first.at or 0)
 
 
-_READING, _TELLING = "reading", "telling"
+Passes = Callable[[Set[str] | None], Iterable[Moment]]
+"""Gives the moments of a source: with None those that a history needs, else those that may concern other streams than these."""
 
 
-def passes(source: Recording | Log) -> Callable[[str], Iterable[Moment]]:
-    """The moments that each pass of `report_of` needs. Those of a recording are kept: its replay takes longest."""
+def passes(source: Recording | Log) -> Passes:
+    """Those of a recording are kept: its replay takes longest."""
     if isinstance(source, Log):
-        of: dict[str, Callable[[], Iterable[Moment]]]
-        of = {_READING: source.happened, _TELLING: lambda: source.about(None)}
-        return lambda label: progress(of[label](), None, label)
+        return lambda elsewhere: (
+            progress(source.happened(), None, "reading")
+            if elsewhere is None
+            else progress(source.near(elsewhere), None, "telling")
+        )
     kept = list(progress(source.told(), None, "replaying"))
     return lambda _: kept
 
 
-def report_of(
-    told: Callable[[str], Iterable[Moment]], where: str, log: str, first: Place, last: Place, origin: int = 0
-) -> dict[str, Any]:
-    """The page's data, in two passes: the second makes timelines only for what the page has room for. `told` gives the moments of
-    a pass and takes a label for its progress bar; `origin` goes to `page.report`. Raises InputError for an empty source."""
-    history, since, read = History(), 0, 0
-    for moment in cut(told(_READING), *last):
+def report_of(told: Passes, where: str, log: str, first: Place, last: Place, origin: int = 0) -> dict[str, Any]:
+    """The page's data, in two passes: the second makes timelines only for what the page has room for. `origin` goes to
+    `page.report`. Raises InputError for an empty source."""
+    history, around, since, read = History(), Around(), 0, 0
+    for moment in cut(told(None), *last):
         history.take(moment)
+        around.take(moment)
         read = moment.position
         if not since and first.begun(moment.at, moment.position):
             since = moment.at
@@ -110,7 +113,8 @@ def report_of(
     since = since or history.now + 1
     about = data.subjects(history, since)
     # End where the first pass ended: the log may have grown.
-    entries = timelines(cut(told(_TELLING), last.at, read), about, data.lives(history, about))
+    second = cut(told(around.elsewhere(about)), last.at, read)
+    entries = timelines(second, about, data.lives(history, about))
     meta = {"dds": __version__, "log": log, "summary": overview(history, since).data}
     return data.report(history, about, entries, meta, since, origin)
 

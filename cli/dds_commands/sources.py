@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -38,6 +38,7 @@ from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
 from dds_core.scaler.history.fold import IGNORED
 from dds_core.scaler.policy import Policy
+from dds_core.scaler.timeline.around import near
 from dds_core.timeline import Moment, Subject
 from dds_core.timeline.instants import duration
 
@@ -170,6 +171,10 @@ class Log:
 
     def happened(self) -> Iterator[Moment]:
         return moments(self.source.read_lean(self.after), self.component, IGNORED)
+
+    def near(self, elsewhere: Set[str]) -> Iterator[Moment]:
+        """All but what concerns only objects of these streams (`Around.elsewhere`)."""
+        return moments(near(self.source.read_lean(self.after), elsewhere), self.component, {CHECKPOINT})
 
     def since(self, position: int, until: int) -> Iterator[Moment]:
         return moments(self.source.read_lean(position, until), self.component)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from dds_adapters.jsonl import JsonlLog
 from dds_adapters.kubernetes.recording import replay_recording
+from dds_core.engine import Step
 from dds_core.events import Checkpoint
+from dds_core.log import LeanEvent
 from dds_core.replay import moments, of_steps
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.folds import apply
@@ -17,6 +19,7 @@ from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State, load
 from dds_core.scaler.waiting import waiting_rows
 from dds_core.timeline import Moment
+from tests.core.golden.replays import log_of
 
 DATA = Path(__file__).parents[3] / "data"
 RECORDINGS = tuple(sorted(path.name.split(".")[0] for path in (DATA / "recordings").glob("*.jsonl.gz")))
@@ -32,9 +35,20 @@ LOGS = tuple(
 def told(name: str) -> Iterator[Moment]:
     """The moments of a recording, decided in mode observe, or of a kept log."""
     if name in RECORDINGS:
-        return of_steps(replay_recording(DATA / "recordings" / f"{name}.jsonl.gz", Policy()))
+        return of_steps(_replayed(name))
+    return moments(rows(name), SCALER)
+
+
+def rows(name: str) -> Iterator[LeanEvent]:
+    """The rows of a kept log, or those that a recording would have made one."""
+    if name in RECORDINGS:
+        return log_of(_replayed(name)).read_lean()
     log = JsonlLog(str(DATA / "logs" / f"{name}.log.jsonl.gz"))
-    return moments(log.read_lean(log.span()[0] - 1), SCALER)
+    return log.read_lean(log.span()[0] - 1)
+
+
+def _replayed(name: str) -> Iterator[Step]:
+    return replay_recording(DATA / "recordings" / f"{name}.jsonl.gz", Policy())
 
 
 def begins_anew(state: State, moment: Moment, *, first: bool) -> State:
