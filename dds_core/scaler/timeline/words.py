@@ -133,6 +133,7 @@ class Known(telling.Known):
         self.policy = Policy()
         self.uuid_at: dict[DeviceKey, str] = {}
         self._node_named: dict[str, str] = {}
+        self._model_of: dict[tuple[str, str], str] = {}
         self._listed: dict[str, tuple[Mapping[str, Device], dict[str, str]]] = {}
         self.relisted: frozenset[str] | None = None
         """UUIDs of the devices that differ by the last change of a node's slice; None if that is not known."""
@@ -156,6 +157,7 @@ class Known(telling.Known):
         match row:
             case Config():
                 self.config = row
+                self._model_of.clear()
             case Node():
                 self._node_named[row.name] = row.uid
             case Slice() if row.node:  # its UUIDs stay known, so that a device that is gone still has a name
@@ -210,5 +212,8 @@ class Known(telling.Known):
 
     def model_of(self, result: Result) -> str:
         """The cdi-model-name of a pool device, "" for a device of a node or of an unknown model."""
-        found = model_of_pool(self.config, result.driver, result.pool)
-        return found.model if found is not None else ""
+        pool = (result.driver, result.pool)
+        if pool not in self._model_of:
+            found = model_of_pool(self.config, *pool)
+            self._model_of[pool] = found.model if found is not None else ""
+        return self._model_of[pool]
