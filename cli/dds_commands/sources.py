@@ -38,7 +38,7 @@ from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
 from dds_core.scaler.history.fold import IGNORED
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.timeline.around import near
+from dds_core.scaler.timeline.around import NOTED, Around, near
 from dds_core.timeline import Moment, Subject
 from dds_core.timeline.instants import duration
 
@@ -193,7 +193,8 @@ class Log:
 
     def named(self) -> Iterator[Moment]:
         telling = self.component.telling
-        return moments(telling.naming(self.source.read_lean(self.after, types=telling.names)), self.component)
+        rows = telling.naming(self.source.read_lean(self.after, types=telling.names))
+        return moments(rows, self.component, {CHECKPOINT})
 
     def find(self, text: str) -> Subject | None:
         indexed = self._indexed()
@@ -204,6 +205,12 @@ class Log:
         indexed = self._indexed() if by_index else None
         if indexed is not None and subject is not None:
             return moments(Excerpt(indexed, subject).rows(), self.component)
+        if subject is not None and subject.kind in ("device", "node") and self.component is SCALER:
+            around = Around()
+            for moment in moments(self.source.read_lean(self.after, types=NOTED), self.component, {CHECKPOINT}):
+                around.take(moment)
+            # The operator has one worker for all nodes: of all resources is told what it did meanwhile.
+            return self.near(around.elsewhere([subject]) - around.resources)
         return moments(self.source.read_lean(self.after), self.component, {CHECKPOINT})
 
     def _indexed(self) -> SqlLog | None:

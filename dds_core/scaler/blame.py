@@ -25,6 +25,7 @@ TURN: Final = "turn"
 NODE: Final = "node"
 EXCHANGE: Final = "exchange"
 HAND_OVER: Final = "hand-over"
+PAUSE: Final = "pause"
 RETRY: Final = "retry"
 
 _STAGES: Final = {
@@ -35,6 +36,7 @@ _STAGES: Final = {
     DRIVER: ("driver", "listing the device on its node"),
     EXCHANGE: ("dds", "giving the device to the claim"),
     HAND_OVER: ("scheduler", "choosing anew, since it was told that the device is there"),
+    PAUSE: ("dds", "after an attempt that failed, until it tells the scheduler, which would choose the same again"),
     RETRY: ("scheduler", "after an attempt that failed, until it tries again"),
     OPERATOR: (
         "operator",
@@ -85,16 +87,17 @@ _PARTS: Final = (OPERATOR, OPERATOR, FABRIC, OPERATOR, DRIVER, OPERATOR)
 class Wait(NamedTuple):
     """A claim that waits, as far as its stage depends on it. `state`: of its life, "" for none. `allocated`: it has an
     allocation; `pooled`: with a pool device that the scheduler waits for. `unschedulable`: the scheduler finds no node for its
-    pod. `failing`: dds has failed it. `observes`: dds only watches. `exchanging`: an exchange is under way. `signalled`: the
-    scheduler was told. `lost`: its node was deleted. `turn`: another claim of its pod lacks devices. `taken`: another claim has a
-    device that came for it. `ordered`: what it needs is ordered. `needs`: how many devices it needs, `coming`: those on their
-    way."""
+    pod. `failing`: dds has failed it; `told`: the scheduler knows. `observes`: dds only watches. `exchanging`: an exchange is
+    under way. `signalled`: the scheduler was told that the device is there. `lost`: its node was deleted. `turn`: another claim
+    of its pod lacks devices. `taken`: another claim has a device that came for it. `ordered`: what it needs is ordered. `needs`:
+    how many devices it needs, `coming`: those on their way."""
 
     state: str
     allocated: bool = False
     pooled: bool = True
     unschedulable: bool = False
     failing: bool = False
+    told: bool = True
     observes: bool = False
     exchanging: bool = False
     signalled: bool = False
@@ -113,7 +116,7 @@ def stage_of(wait: Wait) -> str:
     if not wait.allocated and wait.unschedulable:
         return POOL
     if wait.failing or wait.state == FAILED:
-        return RETRY
+        return RETRY if wait.told or wait.observes or not wait.allocated else PAUSE
     if not wait.allocated or not wait.pooled:
         return SCHEDULER
     if wait.lost:

@@ -86,12 +86,14 @@ def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None
     """The claim as `blame` sees it. `queued`: the resources that the operator has still to come to."""
     claim = state.demand.claims.get(uid)
     pods = state.demand.pods_of(claim) if claim is not None else []
+    failure = state.failing.failures.get(uid)
     wait = Wait(
         life.state,
         allocated=claim is not None and claim.allocation is not None,
         pooled=claim is not None and state.inventory.waits_for_devices(claim),
         unschedulable=any(pod.pending and pod.waiting == NO_NODE_FITS for pod in pods),
-        failing=uid in state.failing.failures,
+        failing=failure is not None,
+        told=failure is None or failure.signalled,
         observes=not state.live,
         exchanging=uid in state.hand_over.exchanges and state.hand_over.exchanges.rows[uid].stage != "left",
         signalled=claim is not None and is_signalled(state, claim),

@@ -8,16 +8,20 @@ from pathlib import Path
 import pytest
 
 from dds_adapters.jsonl import JsonlLog
+from dds_adapters.kubernetes.recording import replay_recording
 from dds_adapters.sql import Database, upgrade
 from dds_commands.excerpts import Excerpt, found_claim
 from dds_commands.recorded import write_recording
-from dds_commands.sources import Recording
+from dds_commands.sources import Log, Recording
+from dds_commands.timelines import Account
 from dds_core.replay import moments
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
 from dds_core.scaler.history.words import summary
+from dds_core.scaler.policy import Policy
 from dds_core.scaler.timeline import Directory, timeline
 from dds_core.timeline import Entry
+from tests.core.golden.replays import log_of as golden_log
 from tests.core.scaler.history.told import DATA, LOGS, RECORDINGS
 from tests.support.commands import fine, log_of
 
@@ -95,3 +99,24 @@ def test_a_claim_is_told_as_from_the_whole_log(name: str, tmp_path: Path) -> Non
             for uid in claim.uids & history.claims.keys():
                 assert told.claims[uid] == history.claims[uid]
                 assert summary(told.claims[uid], told) == summary(history.claims[uid], history)
+
+
+@pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
+def test_a_device_and_a_node_are_told_as_from_the_whole_log(name: str) -> None:
+    source = (
+        golden_log(replay_recording(DATA / "recordings" / f"{name}.jsonl.gz", Policy()))
+        if name in RECORDINGS
+        else JsonlLog(str(DATA / "logs" / f"{name}.log.jsonl.gz"))
+    )
+    log = Log(source, name)
+    whole = list(log.told())
+    subjects = [one for one in Directory().read(whole).subjects() if one.kind in ("device", "node")]
+    assert subjects == [one for one in Directory().read(log.named()).subjects() if one.kind in ("device", "node")]
+    read = 0
+    for subject in subjects:
+        part = list(log.about(subject))
+        read += len(part)
+        told, expected = (Account(SCALER, moments, subject) for moments in (part, whole))
+        assert told.entries == expected.entries, subject
+        assert (list(told.head()), told.data()["devices"]) == (list(expected.head()), expected.data()["devices"])
+    assert len(subjects) < 10 or read < len(whole) * len(subjects)

@@ -12,6 +12,7 @@ from dds_adapters.jsonl import JsonlLog
 from dds_adapters.jsonl.writing import export
 from dds_commands.claims_and_devices import claim_rows
 from dds_core.replay import moments
+from dds_core.scaler.blame import OWNER
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.folds import apply
 from dds_core.scaler.state import State
@@ -328,6 +329,9 @@ def test_claims_and_status_say_why_a_claim_waits_or_has_failed(too_large: str) -
     why = rows["default/two"]["why"]
     assert why.startswith("failed: NodeLimit: ")
     assert "; the scheduler is told at 20" in why and why.endswith(", and then clears its allocation")
+    assert waiting["default/two"]["stage"] == "pause" and OWNER["pause"] == "dds"
+    (found,) = json.loads(fine("timeline", "default/two", too_large, "--json"))["claims"]
+    assert found["stage_seconds"]["pause"] > 0.5 * found["waited_seconds"], found
     assert rows["default/slow"]["why"].endswith(" is Attaching")
     begin = "1 claim waits for a device: of no known class, asked 1\n  the DeviceClass nvidia-b200 does not exist\n"
     assert begin in fine("status", too_large)

@@ -176,7 +176,10 @@ class History:
         if self.policy is not policy:
             self._progress_everywhere()
             for uid in self._touched if policy.mode == "observe" != self.policy.mode else ():
-                self.claims[uid].failing = ("", "")  # dds would have failed it, and has not
+                self.claims[uid].failing, self.claims[uid].untold = (
+                    ("", ""),
+                    False,
+                )  # dds would have failed it, and has not
         if before is None and now is None:
             return self._of_no_object(fact, at)
         match now if now is not None else before:
@@ -400,6 +403,7 @@ class History:
             allocated=True,
             pooled=claim.waits_for([one for one, _ in results]),
             failing=failing,
+            told=not history.untold,
             observes=observes,
             exchanging=history.exchanging,
             lost=bool(history.node and self._looks.since) and self._known.node(history.node) is None,
@@ -518,7 +522,10 @@ class History:
             case e.ClaimFailed():
                 history = self.claims.get(event.claim)
                 if history is not None:
-                    history.failing = (event.reason, event.message)
+                    history.failing, history.untold = (event.reason, event.message), True
+            case e.FailureSignalled() if event.claim in self.claims:
+                self.claims[event.claim].untold = False
+                self._touched[event.claim] = None
             case e.ExchangeBegun() if event.mode != "observe":
                 for swap in event.swaps:
                     if swap.claim in self.claims:
@@ -658,7 +665,7 @@ class History:
         failing = (failure.reason, failure.message) if failure is not None else ("", "")
         history.exchanging = history.uid in state.hand_over.exchanges
         history.taken = ("another claim" if life.robbed else "", 0)
-        history.failing = failing
+        history.failing, history.untold = failing, failure is not None and not failure.signalled
         if life.state == ATTACHED:
             self._ready_for |= dict.fromkeys(life.devices, history.uid)
         models = self._models(life.allocation)

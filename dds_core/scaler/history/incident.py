@@ -86,6 +86,7 @@ FIRST: Mapping[str, tuple[str, str]] = {
     blame.DRIVER: ("see the vendor's driver on the node", OPERATOR),
     blame.ORDER: ("see what keeps dds from ordering: dds timeline of the claim", _LOOK),
     blame.EXCHANGE: ("see what the exchange waits for: dds timeline of the claim", _LOOK),
+    blame.PAUSE: ("see why the attempts fail: dds timeline of the claim", _LOOK),
     blame.HAND_OVER: ("see why the scheduler does not take the device: dds timeline of the claim", _LOOK),
     blame.TAKEN: ("see which claim took the device: dds timeline of the claim", _LOOK),
     blame.TURN: ("see what the other claims of the pod wait for: dds status", _LOOK),

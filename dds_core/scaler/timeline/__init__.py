@@ -337,14 +337,12 @@ _NAMES = (b'"name":', b'"uuid":', b'"claims":', b'"extended_claim":', b'"labels"
 
 
 def naming(rows: Iterable[LeanEvent]) -> Iterator[LeanEvent]:
-    """The rows of these types that can hold a name: most later changes hold none, and need not be decoded."""
+    """The rows of these types that can hold a name, or did before they were erased: most later changes hold none, and need not be
+    decoded."""
     for row in rows:
         data = row.data
-        if data is None:
-            continue
-        if row.type in _NAMED_AT_FIRST and not any(word in data for word in _NAMES):
-            continue
-        yield row
+        if data is None or row.type not in _NAMED_AT_FIRST or any(word in data for word in _NAMES):
+            yield row
 
 
 class Directory(telling.Directory):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from dds_core.events import KIND_OF, TYPES, Checkpoint, Decision, ObjectObserved, Transition
+from dds_core.events import KIND_OF, OBSERVED, TYPES, Checkpoint, Decision, ObjectObserved, Transition
 from dds_core.log.envelope import LeanEvent
 from dds_core.model import AttachRequest, Claim, FabricResource, Node, Pod, Slice
 from dds_core.scaler.state import load
@@ -14,6 +14,9 @@ from dds_core.scaler.timeline.words import Known
 from dds_core.timeline.telling import Moment, Subject
 
 _CAUSED = frozenset(name for name, kind in TYPES.items() if issubclass(kind, Decision | Transition))
+_KINDS = (Claim, Pod, Slice, Node, AttachRequest, FabricResource)
+NOTED = frozenset({Checkpoint.__name__, *(OBSERVED[kind][0].__name__ for kind in _KINDS)})
+"""The types of the events that `Around` reads."""
 
 
 class Around:
@@ -26,6 +29,7 @@ class Around:
         self._nodes: defaultdict[str, set[str]] = defaultdict(set)
         """By stream: the nodes of its object."""
         self._name: dict[str, str] = {}
+        self.resources: set[str] = set()
         self._pods: defaultdict[str, set[str]] = defaultdict(set)
         """By a claim's uid, or name without its namespace: the pods that use it, and its owner."""
 
@@ -47,11 +51,13 @@ class Around:
         elif kind is Node:
             self._put(uid, seen.name)
             self._put(seen.name, seen.name)
-        elif kind in (Pod, Slice, AttachRequest, FabricResource):
+        elif kind in _KINDS:
             self._put(uid, seen.node)
         if kind is Pod:
             for name in filter(None, (*(seen.claims or ()), seen.extended_claim)):
                 self._pods[name].add(uid)
+        elif kind is FabricResource:
+            self.resources.add(uid)
         elif kind is AttachRequest:
             for node in list(self._nodes.get(uid, ())):  # decisions name it before it is there
                 self._put(seen.name, node)

@@ -134,4 +134,4 @@ def test_only_rows_that_can_name_something_are_read_for_names() -> None:
         row("FabricResourceObserved", b'{"uid":"r","changes":{"state":"Online"}}'),
         row("SliceObserved", b'{"uid":"s","changes":{}}'),
     ]
-    assert list(naming(rows)) == [rows[0], rows[3], rows[5]]
+    assert list(naming(rows)) == [rows[0], rows[2], rows[3], rows[5]], "after an erased one a checkpoint has the names"
