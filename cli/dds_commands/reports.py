@@ -113,8 +113,9 @@ def report_of(told: Passes, where: str, log: str, first: Place, last: Place, ori
     since = since or history.now + 1
     about = data.subjects(history, since)
     # End where the first pass ended: the log may have grown.
-    second = cut(told(around.elsewhere(about)), last.at, read)
-    entries = timelines(second, about, data.lives(history, about))
+    elsewhere = around.elsewhere(about)
+    del around  # of a large log it takes as much memory as the page
+    entries = timelines(cut(told(elsewhere), last.at, read), about, data.lives(history, about))
     meta = {"dds": __version__, "log": log, "summary": overview(history, since).data}
     return data.report(history, about, entries, meta, since, origin)
 

@@ -26,12 +26,12 @@ class Around:
     def __init__(self) -> None:
         self._at: defaultdict[str, set[str]] = defaultdict(set)
         """By node: the streams of its objects."""
-        self._nodes: defaultdict[str, set[str]] = defaultdict(set)
+        self._nodes: dict[str, tuple[str, ...]] = {}
         """By stream: the nodes of its object."""
+        self._pods: dict[str, tuple[str, ...]] = {}
+        """By a claim's uid, or name without its namespace: the pods that use it, and its owner."""
         self._name: dict[str, str] = {}
         self.resources: set[str] = set()
-        self._pods: defaultdict[str, set[str]] = defaultdict(set)
-        """By a claim's uid, or name without its namespace: the pods that use it, and its owner."""
 
     def take(self, moment: Moment) -> None:
         fact = moment.fact
@@ -47,7 +47,8 @@ class Around:
         if kind is Claim:
             self._name[uid] = seen.name or self._name.get(uid, "")
             self._put(uid, seen.allocation.node if seen.allocation else "")
-            self._pods[uid].update([one.uid for one in seen.consumers or ()], [seen.owner] if seen.owner else ())
+            for pod in filter(None, (*(one.uid for one in seen.consumers or ()), seen.owner)):
+                _add(self._pods, uid, pod)
         elif kind is Node:
             self._put(uid, seen.name)
             self._put(seen.name, seen.name)
@@ -55,17 +56,17 @@ class Around:
             self._put(uid, seen.node)
         if kind is Pod:
             for name in filter(None, (*(seen.claims or ()), seen.extended_claim)):
-                self._pods[name].add(uid)
+                _add(self._pods, name, uid)
         elif kind is FabricResource:
             self.resources.add(uid)
         elif kind is AttachRequest:
-            for node in list(self._nodes.get(uid, ())):  # decisions name it before it is there
+            for node in self._nodes.get(uid, ()):  # decisions name it before it is there
                 self._put(seen.name, node)
 
     def _put(self, stream: str, node: str) -> None:
         if stream and node:
             self._at[node].add(stream)
-            self._nodes[stream].add(node)
+            _add(self._nodes, stream, node)
 
     def elsewhere(self, subjects: Iterable[Subject]) -> set[str]:
         """The streams of all objects that were only on nodes with which these subjects have nothing to do."""
@@ -82,6 +83,12 @@ class Around:
         claims = [uid for uid in near if uid in self._name]
         near = near.union(*(self._pods[one] for uid in claims for one in (uid, self._name[uid]) if one in self._pods))
         return self._nodes.keys() - near
+
+
+def _add(table: dict[str, tuple[str, ...]], key: str, one: str) -> None:
+    known = table.get(key, ())
+    if one not in known:
+        table[key] = (*known, one)
 
 
 def near(rows: Iterable[LeanEvent], elsewhere: Collection[str]) -> Iterator[LeanEvent]:
