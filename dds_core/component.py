@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from dds_core.events import Event
 from dds_core.kit.deadlines import DeadlineQueue
 from dds_core.kit.state import StateBase
-from dds_core.kit.work import Invariants, Work
+from dds_core.kit.work import Invariants, Keep, Work
 from dds_core.timeline.telling import Telling
 
 P = TypeVar("P", bound=StateBase[Any])
@@ -26,9 +26,9 @@ P_contra = TypeVar("P_contra", bound=StateBase[Any], contravariant=True)
 @dataclass(frozen=True)
 class Component(Generic[P]):
     """One component. `fingerprint`: of the code that decides. `projection`: version of the form that `dump` gives. `decide`: what
-    follows from the fact folded last; with `keep` it folds that, too. `load`: raises InputError for data that `dump` did not
-    give. `same`: compares two states. `policy`: reads what a person wrote. `events`: the types that its log may hold. `telling`:
-    its timelines (`dds_core.timeline`). `usual`: logs whose name names no component are this one's."""
+    follows from the fact folded last; it folds that, too, if `keep` says so. `load`: raises InputError for data that `dump` did
+    not give. `same`: compares two states. `policy`: reads what a person wrote. `events`: the types that its log may hold.
+    `telling`: its timelines (`dds_core.timeline`). `usual`: logs whose name names no component are this one's."""
 
     name: str
     fingerprint: str
@@ -51,7 +51,7 @@ class Component(Generic[P]):
 
 
 class Decide(Protocol[P]):
-    def __call__(self, state: P, at: int, *, keep: bool = False) -> Work[P]: ...
+    def __call__(self, state: P, at: int, *, keep: Keep[P] = False) -> Work[P]: ...
 
 
 COMPONENTS: dict[str, Component[Any]] = {}

@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "d8eab575169e3cd2bcea026be4e812cea8dffcc5fa24616fc3c274798824e8c8"
+FINGERPRINT = "95c988b594671d51752e8c96bcd365460ab031afebf2500101074e51176ab986"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "13a2f45cc7b8d84adf6a0b62b743377b967016053177085620ef0d31b2a61e2f"
+PUBLISHER_FINGERPRINT = "5651548714eb57a2e6a977ba0d063f519d9e59435d900076066a13e23a34205f"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "c87c0a632c5b0778c5fe9afb9939f9624e659ea4a0992899432c6bd763274df8"
+AUTOSCALER_FINGERPRINT = "28c583505c2208ee7e240105a1d45f5aa7f4b53ea4af23a31e69b6ae5ece7ef5"
 """That of the autoscaler."""

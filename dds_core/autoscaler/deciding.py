@@ -6,9 +6,10 @@ from __future__ import annotations
 from dds_core.autoscaler.folds import apply
 from dds_core.autoscaler.rules import asks, servers
 from dds_core.autoscaler.state import Fleet, Work
+from dds_core.kit.work import Keep
 
 
-def decide(state: Fleet, at: int, *, keep: bool = False) -> Work:
+def decide(state: Fleet, at: int, *, keep: Keep[Fleet] = False) -> Work:
     """Run the rules at the instant `at`; `emitted` of the result is what follows from the last fact. The state is afterwards as
     it was, unless `keep`. Before `Synced` nothing follows, because the state is incomplete."""
     return Work(state, at, apply, chained=False).decide(_run, keep)

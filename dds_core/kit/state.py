@@ -7,8 +7,7 @@ tables keep indexes up to date; indexes are never stored, a load rebuilds them f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
@@ -294,19 +293,6 @@ class StateBase(Room, Generic[Kind]):
     def has_rejections(self, uid: str) -> bool:
         """Whether anything of the object was rejected. Of an object that was rejected as a whole nothing else is known."""
         return bool(self.notes.rejections_of[uid])
-
-    @contextmanager
-    def trial(self) -> Iterator[None]:
-        """Undo all changes made inside the block."""
-        kept = type(self.dirty)()
-        kept.add(self.dirty)
-        self.journal.start()
-        try:
-            yield
-        finally:
-            self.journal.undo()
-            self.journal.stop()
-            self.dirty = kept
 
 
 @cache

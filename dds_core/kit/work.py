@@ -331,6 +331,9 @@ Caused = tuple[Event, int]
 
 Of = TypeVar("Of")
 
+Keep = bool | Callable[["Work[P]"], bool]
+"""Whether what a run of the rules emits stays folded; a function is asked after the run."""
+
 
 class Work(Generic[P]):
     """One run of the rules. `emitted`: what follows from the fact. `touched`: everything that was looked at. With `chained` the
@@ -360,17 +363,24 @@ class Work(Generic[P]):
         self._against: tuple[Broken, ...] = ()
         self._known: frozenset[Broken] = frozenset()
 
-    def decide(self, run: Callable[[Work[P]], None], keep: bool) -> Work[P]:
-        """Run the rules. Without `keep` the state is afterwards as it was."""
-        if keep:
-            self.state.journal.start()
-            try:
-                self._decide(run)
-            finally:
-                self.state.journal.stop()
-        else:
-            with self.state.trial():
-                self._decide(run)
+    def decide(self, run: Callable[[Work[P]], None], keep: Keep[P]) -> Work[P]:
+        """Run the rules. What they emit stays folded with `keep`, or if that says so after the run; else, and if it raises, the
+        state is as it was."""
+        state, journal = self.state, self.state.journal
+        before = None
+        if keep is not True:
+            before = type(state.dirty)()
+            before.add(state.dirty)
+        journal.start()
+        try:
+            self._decide(run)
+            if callable(keep) and keep(self):
+                before = None
+        finally:
+            if before is not None:
+                journal.undo()
+                state.dirty = before
+            journal.stop()
         return self
 
     def _decide(self, run: Callable[[Work[P]], None]) -> None:

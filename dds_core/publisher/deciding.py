@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dds_core.kit.work import Keep
 from dds_core.publisher.folds import apply
 from dds_core.publisher.rules import labels, pools
 from dds_core.publisher.state import PoolState, Work, stream_of
 
 
-def decide(state: PoolState, at: int, *, keep: bool = False) -> Work:
+def decide(state: PoolState, at: int, *, keep: Keep[PoolState] = False) -> Work:
     """Run the rules at the instant `at`; `emitted` of the result is what follows from the last fact. The state is afterwards as
     it was, unless `keep`. Before `Synced` nothing follows, because the state is incomplete. Each pool and each node is looked at
     once: no rule touches what another has settled."""

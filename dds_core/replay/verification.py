@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Generic
 
 from dds_core.component import Component, P
@@ -26,7 +27,7 @@ from dds_core.events import (
     encode,
 )
 from dds_core.kit.deadlines import Deadline
-from dds_core.kit.work import Broken, Caused
+from dds_core.kit.work import Broken, Caused, Work
 from dds_core.log.chain import event_id
 from dds_core.log.envelope import Envelope, NewEvent
 from dds_core.replay.logged import LoggedGroup, groups
@@ -235,30 +236,44 @@ class Verification(Generic[P]):
         self._state.dirty.clear()
 
     def _judge(self, group: LoggedGroup, fact: Event) -> None:
-        state, at, apply, invariants = self._state, group.at, self._component.apply, self._component.invariants
+        state, at = self._state, group.at
+        difference: tuple[int, str, str] | None = None
+
+        def agrees(work: Work[P]) -> bool:
+            """Whether the rules decide what was recorded: then that is folded already, and no event broke an invariant."""
+            nonlocal difference
+            difference = _difference(group, work.emitted)
+            return difference is None
+
         self._check_deadlines(group, fact)
         self._check_form(group.envelopes[0], fact)
         try:
-            apply(state, fact, at)
-            work = self._component.decide(state, at)
+            self._component.apply(state, fact, at)
+            work = self._component.decide(state, at, keep=agrees)
         except Exception as error:  # events of other code may fit no state of this one
             self._differ(group.position, f"a {type(fact).__name__} that can be folded", _why(error))
             state.dirty.clear()
             return
-        self._compare(group, work.emitted)
-        for row, event in zip(group.envelopes[1:], group.events[1:], strict=True):
-            assert event is not None
-            self._break(row.position, invariants.against(state, event))
-            try:
-                apply(state, event, row.occurred_at)
-            except Exception as error:
-                wanted = "a transition of the lifecycle table" if isinstance(error, IllegalTransition) else "what folds"
-                self._differ(row.position, wanted, _why(error))
+        if difference is not None:
+            self._differ(*difference)
+            self._fold_recorded(group)
         events = [event for event in group.events if event is not None]
-        self._break(group.envelopes[-1].position, invariants.after(state, events))
+        self._break(group.envelopes[-1].position, self._component.invariants.after(state, events))
         touched = state.dirty.take()
         touched.add(work.touched)
         self._deadline_queue.refresh(touched)
+
+    def _fold_recorded(self, group: LoggedGroup) -> None:
+        """Fold the recorded events, since the rules decided others."""
+        state = self._state
+        for row, event in zip(group.envelopes[1:], group.events[1:], strict=True):
+            assert event is not None
+            self._break(row.position, self._component.invariants.against(state, event))
+            try:
+                self._component.apply(state, event, row.occurred_at)
+            except Exception as error:
+                wanted = "a transition of the lifecycle table" if isinstance(error, IllegalTransition) else "what folds"
+                self._differ(row.position, wanted, _why(error))
 
     def _check_deadlines(self, group: LoggedGroup, fact: Event) -> None:
         first = self._deadline_queue.next()
@@ -287,18 +302,6 @@ class Verification(Generic[P]):
         if isinstance(fact, PolicyChanged) and fact.digest != fact.digest_of_policy():
             self._differ(row.position, "a policy that fits its digest", "a policy that was changed")
 
-    def _compare(self, group: LoggedGroup, expected: list[Caused]) -> None:
-        head = group.envelopes[0]
-        wanted = [new_event(event, group.at, cause) for event, cause in expected]
-        found = group.envelopes[1:]
-        for index in range(max(len(wanted), len(found))):
-            row = found[index] if index < len(found) else None
-            new = wanted[index] if index < len(wanted) else None
-            if row is None or new is None or not _same(row, new, head):
-                position = row.position if row is not None else group.envelopes[-1].position
-                self._differ(position, _told(new), _told(row) if row is not None else "nothing")
-                return
-
     def _break(self, position: int, broken: Iterable[Broken]) -> None:
         """Report invariants that do not hold, each of them once."""
         for one in broken:
@@ -313,6 +316,16 @@ class Verification(Generic[P]):
         kept = self.report.differences if span.same else self.report.told
         if len(kept) < self._at_most:
             kept.append(Difference(position, expected, found))
+
+
+def _difference(group: LoggedGroup, expected: list[Caused]) -> tuple[int, str, str] | None:
+    """The first recorded event that is not the decided one: its position, what is expected, what was found."""
+    head = group.envelopes[0]
+    wanted = [new_event(event, group.at, cause) for event, cause in expected]
+    for row, new in zip_longest(group.envelopes[1:], wanted):
+        if row is None or new is None or not _same(row, new, head):
+            return (row or group.envelopes[-1]).position, _told(new), _told(row)
+    return None
 
 
 def _why(error: Exception) -> str:

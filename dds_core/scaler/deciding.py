@@ -7,6 +7,7 @@ is folded at once, so that the next rule sees it.
 from __future__ import annotations
 
 from dds_core.kit import work as kit
+from dds_core.kit.work import Keep
 from dds_core.lifecycle import ATTACHED, DEVICE_DETACHING, PENDING, WAITING
 from dds_core.scaler.events import ClaimMoved, ReservedDevice
 from dds_core.scaler.folds import apply
@@ -34,7 +35,7 @@ from dds_core.scaler.rules.victims import rebalance
 from dds_core.scaler.state import State, Work
 
 
-def decide(state: State, at: int, *, keep: bool = False) -> Work:
+def decide(state: State, at: int, *, keep: Keep[State] = False) -> Work:
     """Run the rules at the instant `at`; `emitted` of the result is what follows from the last fact. The state is afterwards as
     it was, unless `keep`. Before `Synced` nothing follows, because the state is incomplete. A run always ends: an object whose
     rules keep undoing each other is left alone, like one whose rule fails."""

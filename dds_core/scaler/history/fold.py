@@ -518,14 +518,15 @@ class History:
             for of, what, _ in event.seen_by():
                 if what == "condition" and of in self.claims:
                     self.claims[of].by = DDS
+                for failed in event.for_claims() if what == "condition" else ():
+                    if failed in self.claims and self.claims[failed].untold:
+                        self.claims[failed].untold = False
+                        self._touched[failed] = None
         match event:
             case e.ClaimFailed():
                 history = self.claims.get(event.claim)
                 if history is not None:
                     history.failing, history.untold = (event.reason, event.message), True
-            case e.FailureSignalled() if event.claim in self.claims:
-                self.claims[event.claim].untold = False
-                self._touched[event.claim] = None
             case e.ExchangeBegun() if event.mode != "observe":
                 for swap in event.swaps:
                     if swap.claim in self.claims:

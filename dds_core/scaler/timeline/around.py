@@ -6,16 +6,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from dds_core.events import KIND_OF, OBSERVED, TYPES, Checkpoint, Decision, ObjectObserved, Transition
-from dds_core.log.envelope import LeanEvent
+from dds_core.events import KIND_OF, OBSERVED, TYPES, Decision, ObjectObserved, Transition
+from dds_core.log.envelope import CHECKPOINT, LeanEvent
 from dds_core.model import AttachRequest, Claim, FabricResource, Node, Pod, Slice
-from dds_core.scaler.state import load
 from dds_core.scaler.timeline.words import Known
 from dds_core.timeline.telling import Moment, Subject
 
 _CAUSED = frozenset(name for name, kind in TYPES.items() if issubclass(kind, Decision | Transition))
 _KINDS = (Claim, Pod, Slice, Node, AttachRequest, FabricResource)
-NOTED = frozenset({Checkpoint.__name__, *(OBSERVED[kind][0].__name__ for kind in _KINDS)})
+NOTED = frozenset({CHECKPOINT, *(OBSERVED[kind][0].__name__ for kind in _KINDS)})
 """The types of the events that `Around` reads."""
 
 
@@ -37,10 +36,10 @@ class Around:
         fact = moment.fact
         if isinstance(fact, ObjectObserved):
             self._note(KIND_OF[type(fact)], fact.uid, fact.changes)
-        elif isinstance(fact, Checkpoint) and not self._nodes:
-            tables = load(fact.picture).tables
-            for row in (row for name in Known.tables for row in tables[name].rows.values()):
-                self._note(type(row), row.uid, row)
+        elif fact is not None and not self._nodes:  # a log may begin with a checkpoint
+            for _, row in Known().changes(fact):
+                if row is not None:
+                    self._note(type(row), row.uid, row)
 
     def _note(self, kind: type[Any], uid: str, seen: Any) -> None:
         """`seen`: an object, or what has changed of it."""
