@@ -3,6 +3,7 @@ checkpoint to another, and reads them itself; `dds_core.replay.parts` joins what
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -135,6 +136,7 @@ def _work(connection: Connection, url: str, name: str, head: Head, anchors: tupl
         log = database.log(name)
         while True:
             connection.send(_report(log, connection.recv(), head, ChainCheck(anchors), connection))
+            gc.collect()  # the state of the last part is in cycles, and as large as that of the next
 
 
 def _report(log: SqlLog, part: Part, head: Head, check: ChainCheck, connection: Connection) -> PartReport | None:

@@ -81,7 +81,7 @@ def verify_part(
             if verification.differed:
                 return None  # it cannot be loaded: the state before it goes on
         elif group.position == part.last and group.checkpoint is not None:
-            verification.end_at(group.position, group.checkpoint)
+            verification.end_at(group, group.checkpoint)
             ended = True
             break
         else:
