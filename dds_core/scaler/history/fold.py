@@ -90,6 +90,8 @@ class History:
         self._expected: dict[str, tuple[str, ...]] = {}
         """By claim that waits: the resources that dds gives it, those on the node included, as of its last step."""
         self._thefts: dict[tuple[str, str], tuple[str, int]] = {}
+        self._awaited: dict[str, tuple[Allocation, list[Result], Counter[str]]] = {}
+        """By claim: its allocation, with the results on devices from a pool and how many devices of which model they are."""
         self._shared_out: dict[str, dict[str, list[DeviceHistory]]] = {}
         self._looks = Looks(self.devices, self._resources_at, self._with_uuid, self._known)
         self._called = Called(self.devices)
@@ -202,6 +204,7 @@ class History:
             case Node() as node:
                 self._progress(node.name)
             case Config():
+                self._awaited.clear()
                 self._progress_everywhere()
 
     def _of_no_object(self, fact: Event, at: int) -> None:
@@ -229,6 +232,7 @@ class History:
             self.claims[seen.uid] = history
         if claim is None:
             history.deleted(at)
+            self._awaited.pop(seen.uid, None)
             if self._uid_of.get(name) == seen.uid:
                 del self._uid_of[name]
         elif self._uid_of.get(name) != seen.uid:
@@ -397,11 +401,11 @@ class History:
         if claim is None or claim.allocation is None:
             unschedulable = any(pod.pending and pod.waiting == NO_NODE_FITS for pod in self._pods(history))
             return Wait(state, unschedulable=unschedulable, failing=failing, exchanging=history.exchanging)
-        results = self._pool_results(claim.allocation)
+        results, needed = self._awaited_by(claim, claim.allocation)
         wait = Wait(
             state,
             allocated=True,
-            pooled=claim.waits_for([one for one, _ in results]),
+            pooled=claim.waits_for(results),
             failing=failing,
             told=not history.untold,
             observes=observes,
@@ -413,13 +417,12 @@ class History:
             return wait
         if state == ATTACHED:
             true = {one[:3] for one in claim.true_conditions}
-            signalled = any(one.key in true for one, _ in results)
+            signalled = any(one.key in true for one in results)
             wait = wait._replace(
                 signalled=signalled, turn=any(self._lacks(history, pod) for pod in self._pods(history))
             )
             if not wait.taken:
                 return wait
-        needed = Counter({one.key: model for one, model in results if not one.admin}.values())
         node, mine = history.attempts[-1].node, self._coming(history)
         coming = [one for model in needed for one in mine if one.model == model][: needed.total()]
         lacking = needed - Counter(one.model for one in coming)
@@ -498,7 +501,9 @@ class History:
     def _is_served(self, uid: str) -> bool:
         """Whether it waits for devices, and not for the scheduler alone."""
         claim = self._known.claim(uid)
-        return claim is None or claim.waits_for([one for one, _ in self._pool_results(claim.allocation)])
+        if claim is None or claim.allocation is None:
+            return claim is None
+        return claim.waits_for(self._awaited_by(claim, claim.allocation)[0])
 
     def _served(self, uid: str) -> tuple[object, ...]:
         """Order in which claims that wait on a node are served (`rules.assignment`)."""
@@ -676,6 +681,15 @@ class History:
         history.begin(life, models, failing, stage)
         if life.state in WAITING:
             self._waiting_at[life.node].add(history.uid)
+
+    def _awaited_by(self, claim: Claim, allocation: Allocation) -> tuple[list[Result], Counter[str]]:
+        """Of the claim's allocation the results on devices from a pool, and how many devices of which model they are."""
+        known = self._awaited.get(claim.uid)
+        if known is None or known[0] is not allocation:
+            found = self._pool_results(allocation)
+            needed = Counter({one.key: model for one, model in found if not one.admin}.values())
+            known = self._awaited[claim.uid] = allocation, [one for one, _ in found], needed
+        return known[1:]
 
     def _models(self, allocation: Allocation | None) -> tuple[str, ...]:
         """The models of an allocation's devices from a pool."""
