@@ -151,10 +151,10 @@ class Conduct:
 
     def timers(self, settings: Policy) -> tuple[float, ...] | None:
         """How long after claims and slices their timers begin, each with the scan interval of the `settings`; none if nothing
-        tells. None if that interval is the one of all together."""
+        tells. None if that interval is the one of all together, or the reference is not seen to drive."""
         if self.interval is not None:
             return tuple(self.when.begin(self.interval))
-        return None if settings.scan_interval_seconds == self.scan_interval else ()
+        return () if self.by_reference and settings.scan_interval_seconds != self.scan_interval else None
 
     def phases(self, begin: int, told: Policy | None) -> tuple[Phase, ...]:
         """Who drove when; of a recording dds with what was fitted and `told`. Empty if nobody is seen to drive."""

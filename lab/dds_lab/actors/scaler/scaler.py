@@ -281,9 +281,8 @@ class ReferenceScaler:
         self._period = max(1, round(settings.interval * MICROSECONDS))
         began = time.now() - round(settings.phase * MICROSECONDS)
         self._timer_of_new = settings.timers.latency() if settings.timers is not None else None
-        self._timers = (
-            [began % self._period] if settings.timers is None else []
-        )  # when in each interval scans begin, ascending
+        # When in each interval scans begin, ascending.
+        self._timers = [began % self._period] if settings.timers is None else []
         self._view = ScalerView(client, self._noted)
         self._stale: dict[str, None] = {}  # nodes that the next scan must look at
         self._in_use: dict[str, dict[str, None]] = {}  # node → resources that were in use at its last scan
@@ -313,10 +312,11 @@ class ReferenceScaler:
         early = kind == SLICE and self._settings.early
         return 0.0 if early and self._random.random() < early else self._reaction.draw(self._random)
 
-    def _arm(self, seconds: float | None = None) -> None:
-        """Scan after `seconds`, or when the next timer ends, unless an earlier scan is planned."""
+    def _arm(self, seconds: float | None = None, rest: int = 0) -> None:
+        """Scan after `seconds`, or when the next timer ends `rest` microseconds from now or later. A scan planned before that
+        stays."""
         now = self._time.now()
-        due = self._next_timer(now) if seconds is None else now + round(seconds * MICROSECONDS)
+        due = self._next_timer(now + rest) if seconds is None else now + round(seconds * MICROSECONDS)
         if self._timer is not None:
             if self._due <= due:
                 return
@@ -352,8 +352,8 @@ class ReferenceScaler:
                 del self._stale[node]
         except (ApiError, BadConfig, Unreadable):
             self._arm()  # the next scan takes the nodes that are left
-        if self._settings.refresh and self._in_use:
-            self._arm()
+        if self._settings.refresh and self._in_use:  # the times are written in whole seconds
+            self._arm(rest=MICROSECONDS if len(self._timers) > 1 else 0)
 
     def _config(self) -> DeviceInfo:
         found = self._client.get("configmaps", NAME, NAMESPACE)
