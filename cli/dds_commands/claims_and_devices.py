@@ -96,8 +96,7 @@ def claims(form: str, everything: bool, sort: str | None, reverse: bool, limit: 
     """Show claims: state, since when, node and devices.
 
     WHY says what a claim waits for, or why it failed. A claim that a pod waits with and that the scheduler has allocated nothing
-    is Unallocated.
-    So is a pod (pod/NAMESPACE/NAME) that waits for an extended resource: its claim comes with the allocation.
+    is Unallocated. So is a pod (pod/NAMESPACE/NAME) that waits for an extended resource: its claim comes with the allocation.
 
     --all adds ended claims: their pods, waits, attempts and outcomes; with --sort waited the longest wait comes first. There
     --state takes outcomes too, such as failed (given up after a failure) beside the state Failed.

@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Final, NamedTuple
 
 import msgspec
@@ -24,11 +23,11 @@ from dds_core.matching.search import prevented
 from dds_core.model import Alternative, Claim, Device, DeviceKey, Model, Node, Pod, Slice, Taint, TaintRule
 from dds_core.scaler.model import PoolKey
 from dds_core.scaler.rules.orders import (
+    apart_words,
     cell_of,
     conflicting_model,
     limit_words,
     limits_of,
-    never_together_words,
     rival_words,
 )
 from dds_core.scaler.state import State
@@ -329,18 +328,10 @@ class Survey:
             best.add(verdict)
             if verdict.reason in (UNTRIED, NOT_COMPUTED):
                 break
-        apart = self._never_together(wants)
+        apart = apart_words(self._state.settings.rivals, (models for want in wants for models in want.served))
         if apart and best.reason != UNTRIED:  # whatever lacks besides may come; this does not
             return Verdict(COEXISTENCE, apart)
         return best.told(self._broken(), max(0, len(enough) - MOST_SEARCHES))
-
-    def _never_together(self, wants: Sequence[Want]) -> str:
-        """Words on two models that may not share a node and that the pod asks for at once; "" if there are none."""
-        rivals = self._state.settings.rivals
-        for first, second in combinations([models for want in wants for models in want.served], 2):
-            if all(other in rivals.get(model, ()) for model in first for other in second):
-                return never_together_words(first, second)
-        return ""
 
     def _of_devices(self, node: Node, wants: Sequence[Want]) -> Verdict | None:
         """The first request that the devices that the node has and reaches cannot serve; None if each has enough."""
@@ -457,9 +448,9 @@ class Survey:
             found = state.inventory.model_of_pool(key[:2])
             if found is not None:
                 models[found.model] += 1
-        for one, other in combinations(models, 2):
-            if other in state.settings.rivals.get(one, ()):
-                return Verdict(COEXISTENCE, never_together_words((one,), (other,)))
+        apart = apart_words(state.settings.rivals, ((one,) for one in models))
+        if apart:
+            return Verdict(COEXISTENCE, apart)
         against = (self._beyond_limit(node, state.settings.models[name], count) for name, count in models.items())
         return next(filter(None, against), None)
 

@@ -99,6 +99,7 @@ def scheduler(scenario: Scenario, knobs: written.SchedulerPart, allocation_delay
     return SchedulerSettings(
         profiles=knobs.profiles,
         choice=knobs.choice,
+        lead=knobs.lead,
         gates={name: gates.on(name) for name in GATES},
         release=scenario.cluster.version,
         clock_offset=knobs.clock,

@@ -90,14 +90,16 @@ def _fit(name: str, real: float, values: Sequence[float], bound: float, interval
 
 def failing(measure: str, real: Measures, runs: Sequence[Measures]) -> str:
     """What a claim or a device did most differently from the model, by `Outcome.aspects` of reality and of the runs. Waits are
-    sums of seconds, so for them the largest difference counts; else the largest relative one."""
+    sums of seconds, so for them the largest difference counts; else the largest part of the attempts or of a device's seconds."""
     model = {name: fmean(run[name] for run in runs) for name in real}
     waits = measure.startswith("wait")
     names = [name for name in real if name.endswith("seconds of a claim") == waits]
+    devices = [name for name in names if name.endswith(" of a device")]
 
     def size(name: str) -> float:
-        apart = abs(model[name] - real[name])
-        return apart if waits else apart / (max(abs(real[name]), abs(model[name])) or 1.0)
+        whole = devices if name in devices else [name]
+        most = max(sum(told[one] for one in whole) for told in (real, model))
+        return abs(model[name] - real[name]) / (1.0 if waits else most or 1.0)
 
     name = max(names, key=size)
     return f"{name}: {real[name]:.3g}, in the model {model[name]:.3g}"

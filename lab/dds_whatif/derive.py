@@ -243,12 +243,14 @@ class Reader:
                 self.seen.resource(self.now, before, now)
                 self._resource(resource, gone=now is None)
             case Slice() as one:
-                self.seen.slice(self.now)
-                self._slice(before if isinstance(before, Slice) else None, one, gone=now is None)
+                was = before if isinstance(before, Slice) else None
+                self.seen.slice(self.now, was, now)
+                self._slice(was, one, gone=now is None)
             case Node() as node:
-                self.seen.nodes.pop(node.name, None)
                 if now is not None:
                     self.seen.nodes[node.name] = node
+                else:
+                    self.seen.nodes.pop(node.name, None)
                 self._node(before if isinstance(before, Node) else None, node, gone=now is None)
             case Config() as config if now is not None:
                 self.config = config

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from statistics import median
@@ -29,20 +29,20 @@ from dds_core.model import (
     DeviceKey,
     FabricResource,
     Node,
+    Slice,
 )
 from dds_core.scaler.policy import Policy, read_policy
 from dds_lab.client import instants
 from dds_lab.scenario.parts import Choice
+from dds_whatif.scans import ANSWERED, MUCH, Scans
 
 Phase = tuple[float, Policy | None]
 """From so many seconds after the beginning on, dds drives with this policy, or the reference scaler (None)."""
 Stamps = Mapping[str, Sequence[tuple[int, int]]]
 """By resource (uid): when it was written (microseconds) that the device was used last, and the instant that was written."""
 REFERENCE, DDS = "reference", "dds"
-ANSWERED = 0.3
-"""A scan that begins within so many seconds of a change of a claim or slice answers that change."""
-MUCH, MOST_PLACED = 2.0, 500
-"""How much likelier (logarithm) another choice of nodes than the default has to be; more placed pods tell nothing new."""
+MOST_PLACED = 500
+"""More placed pods tell nothing new of the choice of nodes."""
 BAND, FINDERS, AGAIN = 6, 2, 0.75
 """As in the lab: a node with so many small pods more scores a percent less, and of equal nodes one of the first two is taken; how
 often these are known already."""
@@ -63,20 +63,34 @@ class Conduct:
     `scans` from the instant that a claim's devices were there until a scan found them without a change to answer; `timeouts` of
     allocations that the scheduler gave up.
 
-    `failed`, `signalled`: claims that a scaler failed, and had scheduled anew. `policies`: those of a log, each with the instant
-    (microseconds) from which it was in force. `stamped`: the times of last use are those that the reference wrote. `placed`: for
-    each pod that got a node without its devices, how likely that node was under each choice."""
+    `when`: the reference scanned. `listings` of devices for which a claim waited; `early`: the scan that answered it did not find
+    the device, which the operator had not called Online yet. `failed`, `signalled`: claims that a scaler failed, and had
+    scheduled anew. `policies`: those of a log, each with the instant (microseconds) from which it was in force. `stamped`: the
+    times of last use are those that the reference wrote. `placed`: for each pod that got a node without its devices, how likely
+    that node was under each choice. `paired`: how often the first of two equal nodes was taken, by their
+    arrival, and how often the other."""
 
     stamped: bool = False
     turns: list[Turn] = field(default_factory=list)
     idle: list[float] = field(default_factory=list)
     marked: list[float] = field(default_factory=list)
     scans: list[float] = field(default_factory=list)
+    when: Scans = field(default_factory=Scans)
+    listings: int = 0
+    early: int = 0
     timeouts: list[float] = field(default_factory=list)
     failed: int = 0
     signalled: int = 0
     policies: list[tuple[int, Policy]] = field(default_factory=list)
     placed: list[Mapping[Choice, float]] = field(default_factory=list)
+    paired: Counter[bool] = field(default_factory=Counter)
+
+    @property
+    def lead(self) -> float | None:
+        """How often the first of two equal nodes is taken. None if they are as likely, as far as the source tells."""
+        first, number = self.paired[True], self.paired.total()
+        lost = sum(part * log(part / number) for part in (first, number - first) if part)
+        return (first + 1) / (number + 2) if number * log(2) + lost > MUCH else None
 
     @property
     def choice(self) -> Choice:
@@ -89,6 +103,11 @@ class Conduct:
     @property
     def by_reference(self) -> bool:
         return any(turn.scaler == REFERENCE for turn in self.turns)
+
+    @property
+    def interval(self) -> int | None:
+        """Seconds between two scans of a timer of the reference. None if the source does not tell."""
+        return self.when.interval if self.by_reference else None
 
     @property
     def observed(self) -> bool:
@@ -123,9 +142,19 @@ class Conduct:
 
     @property
     def scan_interval(self) -> int | None:
-        """Seconds between two scans of the reference: what waits for one waits half of it. None if nothing waited for one."""
+        """Seconds between two scans of the reference, of each timer; if they cannot be told apart, of all timers together: what
+        waits for a scan waits half of that. None if nothing waited for one."""
+        if self.interval is not None:
+            return self.interval
         late = [*self.scans, *(abs(one - self.idle_seconds) for one in self.idle)]
         return max(1, round(2 * median(late))) if late else None
+
+    def timers(self, settings: Policy) -> tuple[float, ...] | None:
+        """How long after claims and slices their timers begin, each with the scan interval of the `settings`; none if nothing
+        tells. None if that interval is the one of all together, or the reference is not seen to drive."""
+        if self.interval is not None:
+            return tuple(self.when.begin(self.interval))
+        return () if self.by_reference and settings.scan_interval_seconds != self.scan_interval else None
 
     def phases(self, begin: int, told: Policy | None) -> tuple[Phase, ...]:
         """Who drove when; of a recording dds with what was fitted and `told`. Empty if nobody is seen to drive."""
@@ -143,12 +172,21 @@ class Conduct:
 
     def rests_on(self, settings: Policy) -> Iterator[tuple[str, int, str]]:
         """Name, number of samples and value of what was fitted; nothing of a log whose policy says it all."""
-        yield "choice of nodes", len(self.placed), {"random": "any"}.get(self.choice, f"{self.choice} allocated")
+        first = "" if self.lead is None else f", {self.lead:.0%} the first of equal ones"
+        yield (
+            "choice of nodes",
+            len(self.placed),
+            {"random": "any"}.get(self.choice, f"{self.choice} allocated") + first,
+        )
         if not self.by_reference and (self.policies or not self.turns):
             return
         yield "idle time", len(self.idle if self.by_reference else self.marked), f"{settings.no_removal_seconds} s"
         if self.by_reference:
-            yield "scan interval", len(self.scans) + len(self.idle), f"{settings.scan_interval_seconds} s"
+            timers = self.timers(settings)
+            number = len(self.scans) + len(self.idle) if timers is None else len(self.when.unasked)
+            of = "of all together" if timers is None else "of each claim and slice"
+            yield "scan interval", number, f"{settings.scan_interval_seconds} s, {of}"
+            yield "scans after a listing", self.listings, f"{self.early} too early"
         yield "binding timeout", len(self.timeouts), f"{settings.scheduler.binding_timeout_seconds} s"
         yield "claims that the scaler failed", self.failed, f"{self.signalled} had scheduled anew"
         yield "victims of detaches", len(self.idle) + len(self.marked), f"{len(self.marked)} named by the scaler"
@@ -170,6 +208,7 @@ class Observer:
     _stirred: int = 0
     _resources: dict[str, FabricResource] = field(default_factory=dict)
     _online: dict[str, int] = field(default_factory=dict)
+    _listed: dict[str, int] = field(default_factory=dict)
     _held: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _released: dict[str, int] = field(default_factory=dict)
     _since: dict[str, int] = field(default_factory=dict)
@@ -178,14 +217,26 @@ class Observer:
 
     def __post_init__(self) -> None:
         self.conduct = Conduct(stamped=self.stamps is not None)
+        self.conduct.when.writes += [at for stamps in (self.stamps or {}).values() for at, _ in stamps]
 
-    def slice(self, now: int) -> None:
+    def slice(self, now: int, before: Slice | None, row: Slice | None) -> None:
+        self._stir(now, new=before is None)
+        if row is not None and row.node:
+            for name in row.devices.keys() - (before.devices.keys() if before is not None else ()):
+                if uuid := self.uuid_at.get((row.driver, row.pool, name)):
+                    self._listed.setdefault(uuid, now)
+
+    def _stir(self, now: int, new: bool) -> None:
+        """A claim or slice is new or has changed."""
         self._stirred = now
+        self.conduct.when.changed(now, new)
 
     def request(self, now: int, before: AttachRequest | None, row: AttachRequest | None) -> None:
         if row is None:
             return
         scaler = _scaler_of(row)
+        if scaler == REFERENCE and (before is None or before.size != row.size):
+            self.conduct.when.wrote(now)
         if before is None:
             if not self.conduct.turns or (scaler, self.conduct.turns[-1].scaler) in (
                 (REFERENCE, DDS),
@@ -223,19 +274,27 @@ class Observer:
         self.conduct.failed += FAILED_CONDITION in told
         if RESCHEDULE in told and was:
             self.conduct.signalled += 1
-            self._signal(now, was)
+            self._signal(now, was, self._since.get(uid, now))
         since = self._since.setdefault(uid, now) if _pooled(row) else self._since.pop(uid, 0)
         given_up = row is not None and row.allocation is not None and not row.consumers and not _told(before)
         if since and given_up and before is not None and any(waits(one.uid) for one in before.consumers):
             self.conduct.timeouts.append((now - since) / MICROSECONDS)
-        self._stirred = now
+        if told:
+            self._stirred = now
+            self.conduct.when.wrote(now)
+        else:
+            self._stir(now, new=before is None)
 
-    def _signal(self, now: int, node: str) -> None:
-        """A claim's devices were found on this node: how long they were there."""
+    def _signal(self, now: int, node: str, allocated: int) -> None:
+        """A claim's devices were found on this node: how long they were there, and whether at their listing."""
         there = [one for one in self._on(node) if one.state == ONLINE and not self._held[one.uuid]]
         since = max((self._online[one.uuid] for one in there if one.uuid in self._online), default=now)
         if now - max(since, self._stirred) >= ANSWERED * MICROSECONDS:
             self.conduct.scans.append((now - max(since, self._stirred)) / MICROSECONDS)
+        listed = max((self._listed[one.uuid] for one in there if one.uuid in self._listed), default=0)
+        if listed > allocated and self.conduct.by_reference:
+            self.conduct.listings += 1
+            self.conduct.early += now - listed >= ANSWERED * MICROSECONDS
 
     def _odds(self, claim: Claim) -> Mapping[Choice, float]:
         """How likely the claim's node was, given the pods on all nodes that have the label of its devices; a tenth for unknown
@@ -251,12 +310,15 @@ class Observer:
 
         def odds(best: int) -> float:
             alike = [name for name, band in bands.items() if band == best]
-            before = [name for name in self._chosen if name in alike][:FINDERS]
+            before = self._before(alike)
             others = len(alike) - len(before)
             again = 0.0 if not before else AGAIN if others else 1.0
             part = again / len(before) if node in before else (1 - again) / others if node in alike else 0.0
             return 0.1 / len(bands) + 0.9 * part
 
+        equal = self._before([name for name, band in bands.items() if band == min(bands.values())])
+        if len(equal) == FINDERS and node in equal:
+            self.conduct.paired[node == next(name for name in self.nodes if name in equal)] += 1
         found: Mapping[Choice, float] = {
             "least": odds(min(bands.values())),
             "most": odds(max(bands.values())),
@@ -264,6 +326,10 @@ class Observer:
         }
         self._chosen = [node, *(name for name in self._chosen if name != node)]
         return found
+
+    def _before(self, alike: Collection[str]) -> list[str]:
+        """The last nodes among these that were taken."""
+        return [name for name in self._chosen if name in alike][:FINDERS]
 
     def _local(self, claim: Claim | None) -> set[str]:
         """UUIDs of the node's devices that the claim holds."""

@@ -24,7 +24,7 @@ class Outcome:
     """`waits`: seconds that each claim's pod waited in total, ascending. `never`: claims that were neither served nor withdrawn.
     `spent`: device-time by model and state in microseconds. `span`: seconds from the first moment to the last. `fixed`: by model,
     the devices of all nodes together if each node owned as many as it ever used at once. `stages`: seconds that claims waited in
-    each stage, together."""
+    each stage, together. `marked`: seconds for which devices were marked to leave, together."""
 
     waits: tuple[float, ...]
     claims: int
@@ -38,6 +38,7 @@ class Outcome:
     span: float
     fixed: dict[str, int]
     stages: dict[str, float] = field(default_factory=dict)
+    marked: float = 0.0
 
     def wait(self, share: float) -> float:
         """The nearest-rank quantile of the waits in seconds; 0 without waits."""
@@ -75,12 +76,14 @@ class Outcome:
 
     def aspects(self) -> dict[str, float]:
         """What a model assumes, as one can measure it: the seconds of a claim in each stage of its wait, the attempts of a claim,
-        and how long an attached device idles."""
-        claims, idle = self.claims or 1, sum(one[IDLE] for one in self.spent.values())
+        and how long an attached device idles before and after it is marked to leave."""
+        claims, devices = self.claims or 1, self.attaches or 1
+        idle = sum(one[IDLE] for one in self.spent.values()) / MICROSECONDS - self.marked
         return {
             **{f"{stage} seconds of a claim": found / claims for stage, found in self.stages.items()},
             "attempts of a claim": self.attempts / claims,
-            "idle seconds of a device": idle / MICROSECONDS / (self.attaches or 1),
+            "idle seconds of a device": idle / devices,
+            "marked seconds of a device": self.marked / devices,
         }
 
 
@@ -116,4 +119,5 @@ def counted(history: History) -> Outcome:
         span=(history.now - history.first) / MICROSECONDS,
         fixed={model: nodes for model, (_, nodes) in sorted(most_at_once(history).items())},
         stages=stages,
+        marked=sum(one.marked for one in history.devices.values()) / MICROSECONDS,
     )

@@ -33,7 +33,7 @@ from dds_lab.scenario.parts import (
 )
 from dds_lab.scenario.scenario import Resize, Run, Step
 from dds_lab.scenario.trouble import FabricFault, Faults
-from dds_lab.scenario.values import Delay
+from dds_lab.scenario.values import Delay, between
 from dds_lab.scenario.workload import Arrival
 from dds_whatif.derive import Behaviour, Derived, PodRow, Samples
 
@@ -260,6 +260,7 @@ def _parts(source: Derived, behaviour: Behaviour, policy: Policy) -> Parts:
                 policy, {"default-scheduler"} | {row.scheduler for row in source.pods if row.scheduler}
             ),
             choice=source.conduct.choice,
+            lead=source.conduct.lead,
         ),
         fabric=Fabrics(**fabric),
         operator=OperatorPart(kind="real" if behaviour.one_worker else "ideal", sync=0.0),
@@ -269,8 +270,16 @@ def _parts(source: Derived, behaviour: Behaviour, policy: Policy) -> Parts:
             interval=float(max(1, policy.scan_interval_seconds)),
             removal=float(policy.no_removal_seconds),
             allocation=float(policy.no_allocation_seconds),
+            timers=_timers(source.conduct.timers(policy)),
+            early=source.conduct.early / max(1, source.conduct.listings),
         ),
     )
+
+
+def _timers(begin: tuple[float, ...] | None) -> Delay | None:
+    if begin is None:
+        return None
+    return Delay(measured=begin) if begin else between(0.01, 0.2)
 
 
 def profiles_of(policy: Policy, names: Iterable[str]) -> dict[str, Profile]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dds_core.lifecycle import MARKED
 from dds_core.scaler.blame import Coming
 from dds_core.scaler.spending import STATES, USED, state_of
 
@@ -28,7 +29,7 @@ class DeviceHistory:
     none. `fabric`: that of its node. Instants, 0 before: `called`, `named`, `sought`, `listed` and `ready` as in `blame.Coming`;
     `online`: when the operator said so; `look`: when it last looked at it, as far as is known; `gone`: when the resource ended.
     `early`: it existed when the log begins. `meant`: the attempt that it was ordered for, as the claim's uid and the instant of
-    its allocation; ("", 0) for none."""
+    its allocation; ("", 0) for none. `marked`: microseconds for which it was marked to leave, without the present mark."""
 
     uid: str
     first: int
@@ -50,6 +51,8 @@ class DeviceHistory:
     meant: tuple[str, int] = ("", 0)
     spans: list[DeviceSpan] = field(default_factory=list)
     life: str = ""
+    since: int = 0
+    marked: int = 0
     error: str = ""
     claims: tuple[str, ...] = ()
 
@@ -88,6 +91,12 @@ class DeviceHistory:
     def cut(self, before: int) -> None:
         """Forget the spans that ended before an instant, except the last."""
         self.spans[:-1] = [one for one in self.spans[:-1] if one.until > before]
+
+    def moved(self, life: str, at: int) -> None:
+        """Its life goes on in another state."""
+        if self.life == MARKED:
+            self.marked += at - self.since
+        self.life, self.since = life, at
 
     def changed(self, at: int) -> None:
         """Begin a new span if its life, its error or its holders say something new."""

@@ -592,7 +592,7 @@ class History:
             self._faces(move.resource, move.key)
         if move.trigger == "taken":
             self._taken(device, at)
-        device.life = move.target
+        device.moved(move.target, at)
         if move.trigger in ("online", "taken"):
             device.ready = device.ready or at
         elif move.trigger == "freed" and self.policy.device_ready == "online" and not self._is_online(device):
@@ -653,7 +653,7 @@ class History:
 
     def _resource_there(self, resource: FabricResource, life: DeviceLife, state: State, at: int) -> None:
         uid, look = resource.uid, state.health.looks.get(resource.uid)
-        device = self.devices[uid] = DeviceHistory(uid, life.since, life=life.state, early=True)
+        device = self.devices[uid] = DeviceHistory(uid, life.since, life=life.state, since=life.since, early=True)
         device.called = life.since if resource.state else 0
         device.named = (look.named if look is not None else 0) or (life.since if life.state != REQUESTED else 0)
         device.look = max(device.named, look.last if look is not None else 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -324,16 +324,19 @@ def never_together(state: State, claim: Claim) -> str:
     asked = [
         (one, request) for one in together.values() for request in one.requests if not _is_there(state, one, request)
     ]
-    ways = [models_for(state, one, request) for one, request in asked] if len(asked) > 1 else []
+    if len(asked) < 2:
+        return ""
+    return apart_words(state.settings.rivals, (models_for(state, one, request) for one, request in asked))
+
+
+def apart_words(rivals: Mapping[str, Collection[str]], ways: Iterable[Collection[str]]) -> str:
+    """Words on two requests whose models may not share a node, whichever serve them; "" if there are none. `ways`: the models
+    that serve each request, those without any left out."""
     for first, second in combinations(filter(None, ways), 2):
-        if all(other in state.settings.rivals[model] for model in first for other in second):
-            return never_together_words(first, second)
+        if all(other in rivals.get(model, ()) for model in first for other in second):
+            one, other = sorted((min(first), min(second)))
+            return f"{one} and {other} may not share a node, and {WANTS_BOTH}"
     return ""
-
-
-def never_together_words(first: Iterable[str], second: Iterable[str]) -> str:
-    one, other = sorted((min(first), min(second)))
-    return f"{one} and {other} may not share a node, and {WANTS_BOTH}"
 
 
 def _is_there(state: State, claim: Claim, request: ClaimRequest) -> bool:

@@ -17,7 +17,19 @@ from pydantic import (
     model_validator,
 )
 
-from dds_lab.scenario.values import Delay, DnsName, Duration, Number, Offset, Period, Text, Written, between, fixed
+from dds_lab.scenario.values import (
+    Delay,
+    DnsName,
+    Duration,
+    Number,
+    Offset,
+    Period,
+    Share,
+    Text,
+    Written,
+    between,
+    fixed,
+)
 
 _PartT = TypeVar("_PartT")
 
@@ -60,6 +72,9 @@ class SchedulerPart(Written):
     choice: Choice = Field(
         default="least",
         description="Preferred nodes: `least` or `most` allocated (scoringStrategy), or `random`: any that fits.",
+    )
+    lead: Share | None = Field(
+        default=None, description="How often the first of two equal nodes is taken; otherwise each is as likely."
     )
     clock: Offset = Field(default=0.0, description="Offset of its host's clock, ahead (+) or behind (-).")
 
@@ -178,6 +193,15 @@ class ScalerPart(Written):
     )
     phase: Duration = Field(
         default=0.0, description="The first scan is so much earlier than an interval after the start."
+    )
+    early: Share = Field(
+        default=0.0,
+        description="How often the scan after a change of a slice comes before the operator writes that the device is there.",
+    )
+    timers: Delay | None = Field(
+        default=None,
+        description="Each claim and slice scans at an interval of its own, for ever, as in the reference; it begins so long "
+        "after the object came. Otherwise all have one.",
     )
     ready: bool = Field(default=False, description="Set FabricDeviceReady: pods keep the pool's device.")
 

@@ -289,6 +289,39 @@ def test_a_resting_cluster_is_not_written_to_unless_use_is_refreshed() -> None:
         assert site.sizes() == {("node0", A100): 1}
 
 
+def test_each_claim_and_slice_keeps_a_timer_of_its_own_even_when_it_is_gone() -> None:
+    """B2. The times of last use tell when there was a scan."""
+
+    def seconds(timers: bool) -> list[int]:
+        site = Site(ScalerPart(interval=10.0, timers=fixed(0.1) if timers else None))
+        site.run(2)
+        site.wait("train", 0)
+        site.run(12)
+        site.land("train", "gpu-0")
+        site.run(10)
+        site.claim("other", count=1)
+        site.run(1)
+        site.user.delete("resourceclaims", "other", "default")
+        site.run(20)
+        story = site.story("composableresources", "metadata", "annotations", "cohdi.io/last-used-time")
+        site.run(40)
+        return [int(str(at)[17:19]) for _, at in story]
+
+    alone, many = seconds(timers=False), seconds(timers=True)
+    assert len({one % 10 for one in alone}) == 1 and len(alone) == 4
+    assert len({one % 10 for one in many}) == 3 and len(many) == 12, "slices, claim, claim that is gone"
+
+
+def test_a_scan_that_answers_a_listing_too_early_leaves_the_device_to_the_next_one() -> None:
+    for early, told in ((0.0, [["FabricDeviceReschedule"]]), (1.0, [])):
+        site = Site(SETTINGS.model_copy(update={"interval": 20.0, "early": early}))
+        site.wait("train", 0)
+        site.run(10)
+        assert (site.states(), site.told("train")) == (["Online"], told)
+        site.run(20)
+        assert site.told("train") == [["FabricDeviceReschedule"]]
+
+
 def wanted(name: str, size: int) -> Object:
     return {
         "apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1",

@@ -52,6 +52,18 @@ def test_of_equal_nodes_one_of_the_first_two_is_taken() -> None:
     assert 30 < chosen["n0000"] < 70
 
 
+def test_the_first_of_two_equal_nodes_may_be_taken_more_often() -> None:
+    field = Field(10, lead=0.8)
+    chosen: Counter[str] = Counter()
+    for number in range(200):
+        one = pod(str(number))
+        chosen[field.find(one)] += 1
+        field.nodes.remove_pod(one.uid)
+
+    assert set(chosen) == {"n0000", "n0001"}
+    assert 140 < chosen["n0000"] < 180
+
+
 def test_with_no_finders_any_of_them_is() -> None:
     field = Field(10, finders=0)
     chosen = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dds_whatif.compare import SLACK, differences, fits, half_width
+from dds_whatif.compare import SLACK, differences, failing, fits, half_width
 from dds_whatif.outcome import Outcome
 
 REAL = {
@@ -85,3 +85,26 @@ def test_quantiles_are_nearest_ranks_and_their_intervals_those_of_ranks() -> Non
     assert found.between(0.95) == (35.0, 40.0) and found.between(0.5) == (13.0, 27.0)
     assert Outcome(found.waits[:10], 10, 0, 0, 0, 0, 0, 0, {}, 60.0, {}).between(0.5) is None
     assert Outcome((), 0, 0, 0, 0, 0, 0, 0, {}, 0.0, {}).measures()["wait p95"] == 0.0
+
+
+def test_what_fails_most_is_named_with_its_size() -> None:
+    """A device idles before it is marked to leave, and after."""
+    hour = 3_600_000_000
+    real, model = (
+        Outcome((1.0,), 1, 0, 0, 10, 10, 1, 0, {"A": {"idle": hour // 10 + round(marked * 1e6)}}, 60.0, {}, {}, marked)
+        for marked in (300.0, 5.0)
+    )
+    assert real.aspects()["idle seconds of a device"] == model.aspects()["idle seconds of a device"] == 36.0
+    assert failing("idle hours", real.aspects(), [model.aspects()]) == (
+        "marked seconds of a device: 30, in the model 0.5"
+    )
+
+
+def test_a_part_of_almost_nothing_is_not_what_fails() -> None:
+    for marked, words in (
+        (0.01, "idle seconds of a device: 30, in the model 35"),
+        (9.0, "marked seconds of a device: 0, in"),
+    ):
+        real = {"idle seconds of a device": 30.0, "marked seconds of a device": 0.0}
+        model = {"idle seconds of a device": 35.0, "marked seconds of a device": marked}
+        assert failing("idle hours", real, [model]).startswith(words)

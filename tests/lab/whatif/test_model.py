@@ -58,6 +58,11 @@ def read(name: str) -> Derived:
     return Reader(logged=".log." in name).read(told(name)).derived()
 
 
+def recorded(name: str) -> Derived:
+    """What a recording tells, with the times of last use that only it has."""
+    return Reader(logged=False, stamps=driven.stamps_of(read_recording(DATA / name))).read(told(name)).derived()
+
+
 def runs_of(model: Fitted, policy: Policy | None, seeds: Sequence[int]) -> list[dict[str, float]]:
     return [play(one).measures() for one in tasks_of(model, policy, seeds)]
 
@@ -225,6 +230,24 @@ def test_a_model_of_a_real_log_comes_near_to_another_one() -> None:
     found = predicted("real/burst-22.log.jsonl.gz", "real/burst-21.log.jsonl.gz", seeds=(101, 102))
     for measure in ("wait mean", "attaches", "idle hours"):
         assert found[measure].verdict != "off", found[measure]
+
+
+@pytest.mark.parametrize("name", ["coexistence", "first_attach", "node_limit", "two_requests"])
+def test_where_one_scan_decides_it_is_the_one_that_decided(name: str) -> None:
+    """In all of these the scan after a listing came too early, or the scheduler took the same node again and again."""
+    name = f"recordings/{name}.jsonl.gz"
+    source = recorded(name)
+    settings = source.conduct.settings(None, driven.REFERENCE)
+    assert (settings.scan_interval_seconds, settings.no_removal_seconds) == (5, 15), "as they were recorded"
+    runs = runs_of(fitted(source, source.behaviour, settings, label=name), None, range(1, 21))
+    found = fits(outcome(told(name)).measures(), runs, 0.15, {})
+    assert {one.verdict for one in found} <= {"fits", "within the spread"}, found
+
+
+def test_which_of_two_equal_nodes_is_taken_more_often_is_found() -> None:
+    lead = recorded("recordings/node_limit.jsonl.gz").conduct.lead
+    assert lead is not None and 0.75 < lead < 0.9
+    assert recorded("recordings/burst.jsonl.gz").conduct.lead is None
 
 
 @pytest.mark.full

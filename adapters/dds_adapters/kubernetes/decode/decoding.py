@@ -306,20 +306,31 @@ def is_extended(resource: str) -> bool:
 
 
 def _extended_resources(spec: raw_.PodSpec) -> dict[str, int]:
-    """How many of each the scheduler counts: all containers and sidecars together, or an init container and the sidecars started
-    before it, if that is more."""
-    every = (*(spec.init_containers or ()), *(spec.containers or ()))
-    if not any(is_extended(name) for one in every for name in _requests(one)):  # usually
+    """How many of each the scheduler counts."""
+    init, containers = spec.init_containers or (), spec.containers or ()
+    if not any(is_extended(name) for one in (*init, *containers) for name in _requests(one)):  # usually
         return {}
-    together, most = Counter[str](), Counter[str]()
-    for one in spec.init_containers or ():
-        if one.restart_policy == "Always":
-            together += _asked(one)
+    return dict(sorted(together(((is_sidecar(one), _asked(one)) for one in init), map(_asked, containers)).items()))
+
+
+def together(init: Iterable[tuple[bool, Counter[str]]], containers: Iterable[Counter[str]]) -> Counter[str]:
+    """The amounts that the scheduler counts of a pod's containers: all containers and sidecars together, or an init container and
+    the sidecars started before it, if that is more
+    (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers). `init`: of each
+    whether it is a sidecar, and its amounts."""
+    found, most = Counter[str](), Counter[str]()
+    for sidecar, amounts in init:
+        if sidecar:
+            found += amounts
         else:
-            most |= together + _asked(one)
-    for one in spec.containers or ():
-        together += _asked(one)
-    return dict(sorted((most | together).items()))
+            most |= found + amounts
+    for amounts in containers:
+        found += amounts
+    return most | found
+
+
+def is_sidecar(init: raw_.Container) -> bool:
+    return init.restart_policy == "Always"
 
 
 def _requests(container: raw_.Container) -> raw_.Quantities:

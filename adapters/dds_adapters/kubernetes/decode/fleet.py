@@ -6,7 +6,7 @@ For any object, however broken, the only error is a `Fault` that names the field
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -136,27 +136,28 @@ def load(raw: bytes) -> Load:
 
 
 def _asks(spec: _PodSpec, status: _PodStatus) -> Amounts:
-    """The amounts that the scheduler counts: all containers and sidecars together, or an init container plus the sidecars started
-    before it, if that is more; requests of the whole pod take precedence; the overhead is added
-    (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers).
+    """The amounts that the scheduler counts: those of the containers; requests of the whole pod take precedence; the overhead is
+    added.
 
     While a container, a sidecar or a pod is resized, the largest of what it asks for, has been allocated and has counts; of a
     resize that the node can never grant what it asks for does not (component-helpers/resource, PodRequests)."""
     resize = next((one.reason for one in status.conditions or () if one.type == RESIZE_PENDING), "")
     resized = _Resizes(status, infeasible=resize == INFEASIBLE)
-    sidecars, most = Counter[str](), Counter[str]()
-    for number, one in enumerate(spec.init_containers or ()):
-        place = f"spec.initContainers[{number}]"
-        if one.restart_policy == "Always":
-            sidecars += resized.container(place, one)
-            most |= sidecars
-        else:
-            most |= sidecars + _requests(place, one.resources)
-    together = sidecars
-    for number, one in enumerate(spec.containers or ()):
-        together += resized.container(f"spec.containers[{number}]", one)
+    counted = decoding.together(
+        (
+            (True, resized.container(place, one))
+            if decoding.is_sidecar(one)
+            else (False, _requests(place, one.resources))
+            for place, one in _placed("spec.initContainers", spec.init_containers)
+        ),
+        (resized.container(place, one) for place, one in _placed("spec.containers", spec.containers)),
+    )
     overhead = Counter(_amounts("spec.overhead", spec.overhead, up=True))
-    return dict(Counter({**(most | together), **resized.pod(spec, overhead)}) + overhead)
+    return dict(Counter({**counted, **resized.pod(spec, overhead)}) + overhead)
+
+
+def _placed(field: str, containers: tuple[_Container, ...] | None) -> Iterator[tuple[str, _Container]]:
+    return ((f"{field}[{number}]", one) for number, one in enumerate(containers or ()))
 
 
 class _Resizes:

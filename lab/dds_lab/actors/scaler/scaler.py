@@ -1,8 +1,13 @@
 """The simulated reference scaler. It scans at every interval and after each change of a claim or slice. A scan looks only at
-nodes where something changed or a duration passed; the result equals that of a look at all nodes."""
+nodes where something changed or a duration passed; the result equals that of a look at all nodes.
+
+In the reference each claim and slice ever seen has a timer of its own, which begins with its first scan (fault B2;
+`ScalerPart.timers`). So with many claims it scans much more often than its interval says.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
@@ -14,6 +19,7 @@ from dds_lab.actors.scaler.view import (
     PREPARING,
     READY,
     RESCHEDULE,
+    SLICE,
     TYPES,
     Claim,
     ClaimKey,
@@ -31,6 +37,8 @@ GOING_OR_THERE = ("Online", "Attaching")
 MICROSECONDS = 1_000_000
 REACTION = Uniform(0.01, 0.2)
 """Seconds from a change of a claim or slice to its scan."""
+APART = MICROSECONDS // 20
+"""Timers that end less than so much apart count as one."""
 
 
 @dataclass
@@ -270,7 +278,11 @@ class ReferenceScaler:
         self._settings = settings
         self._reaction = reaction
         self._random: Random = time.random("scaler")
-        self._began = time.now() - round(settings.phase * MICROSECONDS)
+        self._period = max(1, round(settings.interval * MICROSECONDS))
+        began = time.now() - round(settings.phase * MICROSECONDS)
+        self._timer_of_new = settings.timers.latency() if settings.timers is not None else None
+        # When in each interval scans begin, ascending.
+        self._timers = [began % self._period] if settings.timers is None else []
         self._view = ScalerView(client, self._noted)
         self._stale: dict[str, None] = {}  # nodes that the next scan must look at
         self._in_use: dict[str, dict[str, None]] = {}  # node → resources that were in use at its last scan
@@ -288,26 +300,42 @@ class ReferenceScaler:
             self._timer.cancel()
         self._later.clear()
 
-    def _noted(self, nodes: Iterable[str], soon: bool) -> None:
+    def _noted(self, nodes: Iterable[str], kind: str = "", new: bool = False) -> None:
+        if new and self._timer_of_new is not None:
+            self._begin_timer(self._time.now() + round(self._timer_of_new.draw(self._random) * MICROSECONDS))
         for node in nodes:
             self._stale[node] = None
         if self._stale:
-            self._arm(self._reaction.draw(self._random) if soon else None)
+            self._arm(self._reacts(kind) if kind else None)
 
-    def _arm(self, seconds: float | None = None) -> None:
-        """Scan after `seconds`, or at the next multiple of the interval, unless an earlier scan is planned."""
+    def _reacts(self, kind: str) -> float:
+        early = kind == SLICE and self._settings.early
+        return 0.0 if early and self._random.random() < early else self._reaction.draw(self._random)
+
+    def _arm(self, seconds: float | None = None, rest: int = 0) -> None:
+        """Scan after `seconds`, or when the next timer ends `rest` microseconds from now or later. A scan planned before that
+        stays."""
         now = self._time.now()
-        if seconds is None:
-            period = max(1, round(self._settings.interval * 1_000_000))
-            due = now + period - (now - self._began) % period
-        else:
-            due = now + round(seconds * 1_000_000)
+        due = self._next_timer(now + rest) if seconds is None else now + round(seconds * MICROSECONDS)
         if self._timer is not None:
             if self._due <= due:
                 return
             self._timer.cancel()
         self._due = due
         self._timer = self._time.after((due - now) / 1_000_000, self._scan)
+
+    def _next_timer(self, now: int) -> int:
+        if not self._timers:
+            return now + self._period
+        place = bisect_right(self._timers, now % self._period)
+        rounds, place = divmod(place, len(self._timers))
+        return now - now % self._period + rounds * self._period + self._timers[place]
+
+    def _begin_timer(self, now: int) -> None:
+        at = now % self._period
+        place = bisect_right(self._timers, at)
+        if all(abs(one - at) >= APART for one in self._timers[max(0, place - 1) : place + 1]):
+            self._timers.insert(place, at)
 
     def _scan(self) -> None:
         self._timer = None
@@ -324,8 +352,8 @@ class ReferenceScaler:
                 del self._stale[node]
         except (ApiError, BadConfig, Unreadable):
             self._arm()  # the next scan takes the nodes that are left
-        if self._settings.refresh and self._in_use:
-            self._arm()
+        if self._settings.refresh and self._in_use:  # the times are written in whole seconds
+            self._arm(rest=MICROSECONDS if len(self._timers) > 1 else 0)
 
     def _config(self) -> DeviceInfo:
         found = self._client.get("configmaps", NAME, NAMESPACE)
@@ -349,7 +377,7 @@ class ReferenceScaler:
             return
         scan.run()
         if scan.again is not None:
-            self._later.after(node, (scan.again - self._time.now()) / 1_000_000, lambda: self._noted((node,), False))
+            self._later.after(node, (scan.again - self._time.now()) / 1_000_000, lambda: self._noted((node,)))
 
     def _note_use(self, scan: NodeScan) -> bool:
         """Set the last-used time of devices whose use begins and, without `refresh`, of those whose use ended. True if one

@@ -17,6 +17,7 @@ RESCHEDULE = "FabricDeviceReschedule"
 FAILED = "FabricDeviceFailed"
 UUID_ATTRIBUTES = {"gpu.nvidia.com": "uuid"}
 TYPES = {"gpu.nvidia.com": "gpu"}
+CLAIM, SLICE = "claim", "slice"
 MOST, LEAST = 50, 0
 ClaimKey = tuple[str, str]  # namespace, name
 
@@ -52,9 +53,10 @@ class Claim:
 
 
 class ScalerView:
-    """Indexes over mirrors. Each change calls `changed(nodes, soon)` with the nodes concerned; `soon`: it starts a scan."""
+    """Indexes over mirrors. Each change calls `changed(nodes, kind, new)` with the nodes concerned. `kind`: CLAIM or SLICE, which
+    start a scan, or "". `new`: it is the object's first change."""
 
-    def __init__(self, client: Client, changed: Callable[[Iterable[str], bool], None]) -> None:
+    def __init__(self, client: Client, changed: Callable[[Iterable[str], str, bool], None]) -> None:
         self._client = client
         self._changed = changed
         self._claims: dict[ClaimKey, Claim] = {}
@@ -127,7 +129,7 @@ class ScalerView:
         nodes = self._forget_claim(key, old)
         if new is not None:
             nodes |= self._learn_claim(key, new)
-        self._changed(sorted(nodes), True)
+        self._changed(sorted(nodes), CLAIM, old is None)
 
     def _forget_claim(self, key: ClaimKey, old: Object | None) -> set[str]:
         before = self._claims.pop(key, None)
@@ -164,7 +166,7 @@ class ScalerView:
             return
         node = obj["spec"].get("nodeName", "")
         nodes = self._node_slice(obj, new) if node else self._pool_slice(obj, new)
-        self._changed(nodes, True)
+        self._changed(nodes, SLICE, old is None)
 
     def _node_slice(self, obj: Object, new: Object | None) -> list[str]:
         name, node = obj["metadata"]["name"], obj["spec"]["nodeName"]
@@ -190,15 +192,15 @@ class ScalerView:
         return sorted({self._claims[key].node for key in self._waiting_in.get(place, ())})
 
     def _resource(self, old: Object | None, new: Object | None) -> None:
-        self._changed(_indexed(self._resources_of, old, new, lambda obj: obj["spec"].get("target_node", "")), False)
+        self._changed(_indexed(self._resources_of, old, new, lambda obj: obj["spec"].get("target_node", "")), "", False)
 
     def _request(self, old: Object | None, new: Object | None) -> None:
         target: Callable[[Object], str] = lambda obj: obj["spec"]["resource"].get("target_node", "")  # noqa: E731
-        self._changed(_indexed(self._requests_of, old, new, target), False)
+        self._changed(_indexed(self._requests_of, old, new, target), "", False)
 
     def _node(self, old: Object | None, new: Object | None) -> None:
         if new is not None and (old is None or old["metadata"].get("labels") != new["metadata"].get("labels")):
-            self._changed((new["metadata"]["name"],), False)
+            self._changed((new["metadata"]["name"],), "", False)
 
 
 def model_of(device: str, models: Iterable[Model]) -> Model:

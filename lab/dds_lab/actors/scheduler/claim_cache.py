@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from dds_core.matching.usage import held
+from dds_core.model import IMPLICIT
 from dds_lab.actors.objects import allocation_of, reservations, results, version_of
 from dds_lab.actors.scheduler.pods import Pod, units
 from dds_lab.client import Object, instants
@@ -17,7 +18,6 @@ from dds_lab.time import MICROSECONDS
 READY, WAITING, FAILED, TIMED_OUT = "ready", "waiting", "failed", "timed out"
 MOST_RESERVATIONS = 256
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
-IMPLICIT = "deviceclass.resource.kubernetes.io/"
 NATIVE = ("cpu", "memory", "ephemeral-storage", "pods")
 
 

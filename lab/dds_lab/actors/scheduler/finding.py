@@ -284,6 +284,8 @@ class Search:
                 if node.name == name:
                     return node
             equal = equal[: self._settings.finders or len(equal)]
+        if self._settings.lead is not None and len(equal) > 1:
+            equal = equal[:1] if self._random.random() < self._settings.lead else equal[1:]
         return self._random.choice(equal)
 
     @staticmethod

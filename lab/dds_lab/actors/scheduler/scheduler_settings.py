@@ -54,6 +54,7 @@ class SchedulerSettings:
     finders: int = 2
     """The choice among equal nodes is among so many of them, the first in the scheduler's order: nodes are tried in parallel,
     and the first to end is taken. The recordings' machine had two cores. 0: any of them is equally likely."""
+    lead: float | None = None  # how often the first of these is taken; None: each is as likely
     choice: Choice = "least"  # which nodes score best
     tie: Tie | None = None  # called before chance decides among equal nodes, or claims to clear
     clock_offset: float = 0.0  # seconds by which the clock of the scheduler's host is ahead
