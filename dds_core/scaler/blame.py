@@ -23,6 +23,7 @@ DRIVER: Final = "driver"
 TAKEN: Final = "taken"
 TURN: Final = "turn"
 NODE: Final = "node"
+GOING: Final = "going"
 EXCHANGE: Final = "exchange"
 HAND_OVER: Final = "hand-over"
 PAUSE: Final = "pause"
@@ -45,6 +46,7 @@ _STAGES: Final = {
     OBSERVE: ("policy", "in mode observe dds only watches: another client has to order and to hand over"),
     TAKEN: ("claim", "another claim has taken the device that came for this one"),
     TURN: ("claim", "another claim of its pod has not got its devices yet"),
+    GOING: ("claim", "it is being deleted: no scheduler places its pod any more"),
     NODE: ("node", "its node was deleted: until the scheduler gives up the allocation"),
 }
 """Owner and sentence of each stage."""
@@ -88,8 +90,8 @@ class Wait(NamedTuple):
     """A claim that waits, as far as its stage depends on it. `state`: of its life, "" for none. `allocated`: it has an
     allocation; `pooled`: with a pool device that the scheduler waits for. `unschedulable`: the scheduler finds no node for its
     pod. `failing`: dds has failed it; `told`: the scheduler knows. `observes`: dds only watches. `exchanging`: an exchange is
-    under way. `signalled`: the scheduler was told that the device is there. `lost`: its node was deleted. `turn`: another claim
-    of its pod lacks devices. `taken`: another claim has a device that came for it. `ordered`: what it needs is ordered. `needs`:
+    under way. `signalled`: the scheduler was told that the device is there. `lost`: its node was deleted. `going`: the claim is
+    being deleted. `turn`: another claim of its pod lacks devices. `taken`: another claim has a device that came for it. `ordered`: what it needs is ordered. `needs`:
     how many devices it needs, `coming`: those on their way."""
 
     state: str
@@ -102,6 +104,7 @@ class Wait(NamedTuple):
     exchanging: bool = False
     signalled: bool = False
     lost: bool = False
+    going: bool = False
     turn: bool = False
     taken: bool = False
     ordered: bool = False
@@ -113,6 +116,8 @@ def stage_of(wait: Wait) -> str:
     """One of `STAGES`."""
     if wait.exchanging:
         return EXCHANGE
+    if wait.going:
+        return GOING
     if not wait.allocated and wait.unschedulable:
         return POOL
     if wait.failing or wait.state == FAILED:

@@ -98,6 +98,7 @@ def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None
         exchanging=uid in state.hand_over.exchanges and state.hand_over.exchanges.rows[uid].stage != "left",
         signalled=claim is not None and is_signalled(state, claim),
         lost=_is_lost(state, life),
+        going=claim is not None and claim.deleting,
         turn=any(_lacks(state, other) for pod in pods for other in state.demand.claims_of(pod) if other.uid != uid),
         taken=bool(_taker(state, life, uid)),
     )

@@ -400,7 +400,8 @@ class History:
         failing = bool(history.failing[0]) and state in WAITING and not observes
         if claim is None or claim.allocation is None:
             unschedulable = any(pod.pending and pod.waiting == NO_NODE_FITS for pod in self._pods(history))
-            return Wait(state, unschedulable=unschedulable, failing=failing, exchanging=history.exchanging)
+            going = claim is not None and claim.deleting
+            return Wait(state, unschedulable=unschedulable, failing=failing, exchanging=history.exchanging, going=going)
         results, needed = self._awaited_by(claim, claim.allocation)
         wait = Wait(
             state,
@@ -410,6 +411,7 @@ class History:
             told=not history.untold,
             observes=observes,
             exchanging=history.exchanging,
+            going=claim.deleting,
             lost=bool(history.node and self._looks.since) and self._known.node(history.node) is None,
             taken=bool(history.taken[0]),
         )

@@ -90,6 +90,7 @@ FIRST: Mapping[str, tuple[str, str]] = {
     blame.HAND_OVER: ("see why the scheduler does not take the device: dds timeline of the claim", _LOOK),
     blame.TAKEN: ("see which claim took the device: dds timeline of the claim", _LOOK),
     blame.TURN: ("see what the other claims of the pod wait for: dds status", _LOOK),
+    blame.GOING: ("delete the pod: its claim is being deleted, and no scheduler places it", EVENTS),
     blame.NODE: ("wait for the scheduler's binding timeout, or delete the pod: its node was deleted", EVENTS),
     blame.OBSERVE: ("let dds decide (mode attach or detach), or see the other scaler's log", _OTHERS),
     VAIN: ("see who ordered what nobody used: dds devices --never-used", "devices-ordered-in-vain"),

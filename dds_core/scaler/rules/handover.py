@@ -129,6 +129,8 @@ def group_of(state: State, claim: Claim) -> tuple[list[Pod], list[Claim]] | str:
     if not pods and any(pod.over for pod in state.demand.pods_of(claim)):
         return "no pod waits for it any more"
     for one in waiting:
+        if one.deleting:
+            return f"{one.namespace}/{one.name} is being deleted, so no scheduler places a pod that uses it"
         life = state.lifecycle.lives.get(one.uid)
         if life is None or life.state != ATTACHED or life.allocation != one.allocation:
             return f"the devices of {one.namespace}/{one.name}, which a pod has with it, are not all there"

@@ -39,6 +39,7 @@ HALF = MEANWHILE
         (Wait(ATTACHED, allocated=True, signalled=True, taken=True), "taken", "claim"),
         (Wait(ATTACHED, exchanging=True), "exchange", "dds"),
         (Wait(ATTACHING, allocated=True, lost=True, ordered=True), "node", "node"),
+        (Wait(ATTACHED, allocated=True, going=True, signalled=True), "going", "claim"),
         (Wait(ATTACHING, lost=True, unschedulable=True), "pool", "pool"),
         (Wait(ATTACHED, allocated=True, pooled=False), "scheduler", "scheduler"),
     ],
