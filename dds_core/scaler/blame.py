@@ -91,8 +91,8 @@ class Wait(NamedTuple):
     allocation; `pooled`: with a pool device that the scheduler waits for. `unschedulable`: the scheduler finds no node for its
     pod. `failing`: dds has failed it; `told`: the scheduler knows. `observes`: dds only watches. `exchanging`: an exchange is
     under way. `signalled`: the scheduler was told that the device is there. `lost`: its node was deleted. `going`: the claim is
-    being deleted. `turn`: another claim of its pod lacks devices. `taken`: another claim has a device that came for it. `ordered`: what it needs is ordered. `needs`:
-    how many devices it needs, `coming`: those on their way."""
+    being deleted. `turn`: another claim of its pod lacks devices. `taken`: another claim has a device that came for it.
+    `ordered`: what it needs is ordered. `needs`: how many devices it needs, `coming`: those on their way."""
 
     state: str
     allocated: bool = False
