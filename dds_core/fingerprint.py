@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "5fda418bdece63745373000389b3093f818af864ac189acd340e1ff7a8a5a06d"
+FINGERPRINT = "8f981cabbccda9781f31bbdd83fca87d0b015f024de93f677e20822bfcd6e182"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "5651548714eb57a2e6a977ba0d063f519d9e59435d900076066a13e23a34205f"
+PUBLISHER_FINGERPRINT = "8a4f886c78b3b54d154d73cf0f746ac3d6d5d4c215c776543c5507ac04baa3af"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "28c583505c2208ee7e240105a1d45f5aa7f4b53ea4af23a31e69b6ae5ece7ef5"
+AUTOSCALER_FINGERPRINT = "cfdb902fb4af96d4a66234db69fc83c215d15aec3aab9f7fd18b7178078e8e61"
 """That of the autoscaler."""

@@ -285,6 +285,11 @@ class Claim(Record, frozen=True):
             return set()
         return {(c.driver, c.pool, c.device, c.type) for c in self.conditions if c.status == "True"}
 
+    @property
+    def fails(self) -> bool:
+        """Whether a device's condition says that it will not come: then the scheduler chooses anew."""
+        return any(one[3] == FAILED_CONDITION for one in self.true_conditions)
+
     def waits_for(self, results: Iterable[Result]) -> bool:
         """Whether a binding condition of one of these results is not True: then the scheduler does not bind a pod."""
         true = self.true_conditions

@@ -58,7 +58,7 @@ def waiting_rows(state: State) -> list[WaitingRow]:
             why = _why(state, life, uid, assignments.get(uid), taken=stage == TAKEN)
             taker = _taker(state, life, uid) if stage == TAKEN else ""
             why = f"{taker} has taken the device that came for it; {why}" if taker else why
-            why = f"is being deleted; {why}" if is_going(state, uid) else why
+            why = f"is being deleted, so that no scheduler places its pod; {why}" if is_going(state, uid) else why
             rows.append(WaitingRow(name, uid, life.state, life.began, life.node, models, stage, why))
     return sorted(rows, key=lambda row: (row.since, row.claim, row.uid))
 
@@ -93,7 +93,7 @@ def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None
         pooled=claim is not None and state.inventory.waits_for_devices(claim),
         unschedulable=any(pod.pending and pod.waiting == NO_NODE_FITS for pod in pods),
         failing=failure is not None,
-        told=failure is None or failure.signalled,
+        told=failure is None or any(one.fails for pod in pods for one in state.demand.claims_of(pod)),
         observes=not state.live,
         exchanging=uid in state.hand_over.exchanges and state.hand_over.exchanges.rows[uid].stage != "left",
         signalled=claim is not None and is_signalled(state, claim),
@@ -222,6 +222,10 @@ def failed_because(state: State, uid: str) -> str:
         return f"{why}; the scheduler is told, and clears its allocation"
     if not state.live:
         return f"{why}; mode observe: dds tells the scheduler nothing"
+    refused = next((row for (_, of), row in state.notes.refusals.rows.items() if of == uid and row.text), None)
+    if refused is not None:
+        again = f"which is tried again at {rfc3339(refused.until)}"
+        return f"{why}; the API server refused to let dds tell the scheduler, {again}: {refused.text}"
     if failure.model or life is None:
         return f"{why}; the scheduler is told after the node's label is visible"
     return (
@@ -239,6 +243,8 @@ def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
         return "its devices are there, the scheduler allocates it anew: its exchange ended between its two writes"
     if exchange is not None:
         return f"its devices are there, they are put into its allocation for {exchange.node} (exchange)"
+    if claim is not None and claim.deleting:
+        return "its devices are there"
     if claim is not None and state.inventory.waits_for_devices(claim):
         why = group_of(state, claim)
         return f"its devices are there, {why if isinstance(why, str) else 'its hand-over is about to begin'}"

@@ -352,7 +352,7 @@ def test_a_claim_that_is_deleted_while_it_waits_is_told_so(too_large: str) -> No
     (slow,) = (
         row for row in json.loads(fine("status", too_large, "--json"))["waiting"] if row["claim"] == "default/slow"
     )
-    assert slow["why"].startswith("is being deleted; gpu-")
+    assert slow["why"].startswith("is being deleted, so that no scheduler places its pod; gpu-")
     assert "default/slow is being deleted\n" in fine("timeline", "default/slow", too_large)
     assert "is being deleted" not in fine("claims", too_large, "--at", "00:00:50")
 

@@ -103,8 +103,6 @@ class ClaimHistory:
     attempts: list[Attempt] = field(default_factory=list)
     failing: tuple[str, str] = ("", "")
     """Reason and message of the decision to fail the present attempt."""
-    untold: bool = False
-    """That dds has still to tell the scheduler of the failure."""
     by: str = ""
     """The client that set a condition of a scaler in the present attempt, "" while none is set."""
     exchanging: bool = False
@@ -307,7 +305,7 @@ class ClaimHistory:
             if not self.spans or self.spans[-1].until:
                 self.enter(SCHEDULER, since)
             self.attempts.append(Attempt(move.cycle, move.attempt, at, node, models=models, devices=move.devices))
-        self.failing, self.untold, self.by = ("", ""), False, ""
+        self.failing, self.by = ("", ""), ""
 
     def _end(self, outcome: str, at: int, reason: str = "", cause: str = "", by: str = "") -> None:
         """End the present attempt."""

@@ -178,10 +178,7 @@ class History:
         if self.policy is not policy:
             self._progress_everywhere()
             for uid in self._touched if policy.mode == "observe" != self.policy.mode else ():
-                self.claims[uid].failing, self.claims[uid].untold = (
-                    ("", ""),
-                    False,
-                )  # dds would have failed it, and has not
+                self.claims[uid].failing = ("", "")  # dds would have failed it, and has not
         if before is None and now is None:
             return self._of_no_object(fact, at)
         match now if now is not None else before:
@@ -239,8 +236,9 @@ class History:
             self._uid_of[name] = seen.uid
             for pod, came in self._pods_of.get(name, {}).items():
                 self._refers(history, self._known.objects.get(pod), came)
-        if claim is not None and claim.conditions and not history.by and set_anew(before, claim):
-            history.by = OTHERS
+        if claim is not None and claim.conditions and set_anew(before, claim):
+            history.by = history.by or OTHERS
+            self._touched |= {one.uid: None for pod in self._pods(history) for one in self._claims_of(pod)}
         self._touched[seen.uid] = None
         self._held(seen.uid, before, claim, at)
 
@@ -408,7 +406,7 @@ class History:
             allocated=True,
             pooled=claim.waits_for(results),
             failing=failing,
-            told=not history.untold,
+            told=not history.failing[0] or self._is_told(history, claim),
             observes=observes,
             exchanging=history.exchanging,
             going=claim.deleting,
@@ -453,12 +451,16 @@ class History:
 
     def _lacks(self, history: ClaimHistory, pod: Pod) -> bool:
         """Whether another claim of the pod waits for its devices."""
-        others = (self._uid_of.get((pod.namespace, name), "") for name in pod.claims)
-        return any(uid != history.uid and self._state(uid) in (PENDING, ATTACHING) for uid in others)
+        return any(one is not history and one.state in (PENDING, ATTACHING) for one in self._claims_of(pod))
 
-    def _state(self, uid: str) -> str:
-        history = self.claims.get(uid)
-        return history.state if history is not None else ""
+    def _claims_of(self, pod: Pod) -> Iterator[ClaimHistory]:
+        uids = (self._uid_of.get((pod.namespace, name), "") for name in pod.claims)
+        return (self.claims[uid] for uid in uids if uid in self.claims)
+
+    def _is_told(self, history: ClaimHistory, claim: Claim) -> bool:
+        """Whether a failure is shown on the claim, or on another one of its pod, where the scheduler looks first."""
+        mates = (self._known.claim(one.uid) for pod in self._pods(history) for one in self._claims_of(pod))
+        return any(one.fails for one in (claim, *filter(None, mates)))
 
     def _is_making(self, node: str, model: str) -> bool:
         """Whether a request asks for more than the operator has made resources for."""
@@ -525,15 +527,11 @@ class History:
             for of, what, _ in event.seen_by():
                 if what == "condition" and of in self.claims:
                     self.claims[of].by = DDS
-                for failed in event.for_claims() if what == "condition" else ():
-                    if failed in self.claims and self.claims[failed].untold:
-                        self.claims[failed].untold = False
-                        self._touched[failed] = None
         match event:
             case e.ClaimFailed():
                 history = self.claims.get(event.claim)
                 if history is not None:
-                    history.failing, history.untold = (event.reason, event.message), True
+                    history.failing = (event.reason, event.message)
             case e.ExchangeBegun() if event.mode != "observe":
                 for swap in event.swaps:
                     if swap.claim in self.claims:
@@ -673,7 +671,7 @@ class History:
         failing = (failure.reason, failure.message) if failure is not None else ("", "")
         history.exchanging = history.uid in state.hand_over.exchanges
         history.taken = ("another claim" if life.robbed else "", 0)
-        history.failing, history.untold = failing, failure is not None and not failure.signalled
+        history.failing = failing
         if life.state == ATTACHED:
             self._ready_for |= dict.fromkeys(life.devices, history.uid)
         models = self._models(life.allocation)

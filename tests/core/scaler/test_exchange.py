@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from dds_core.events import NodeLabelled
 from dds_core.model import Claim, Consumer, Node, Pod, Result
 from dds_core.scaler import events as e
-from dds_core.scaler.blame import EXCHANGE, TAKEN
+from dds_core.scaler.blame import EXCHANGE, GOING, TAKEN
 from dds_core.scaler.model import ANY_VERSION
 from dds_core.scaler.waiting import waiting_rows
 from tests.core.scaler.pools import pool_results
@@ -227,7 +227,6 @@ def test_two_pods_that_are_both_reserved_are_fine() -> None:
     ("fields", "why"),
     [
         ({"protected": False}, "default/train lacks the finalizer of an allocated claim"),
-        ({"deleting": True}, "default/train is going"),
         ({"told": ((GPU, "node0", "gpu-9"),)}, "somebody else keeps a status of a device of default/train"),
         (
             {"consumers": (Consumer("group", "group", "podgroups"),)},
@@ -239,6 +238,17 @@ def test_the_claim_must_be_such(fields: dict[str, Any], why: str) -> None:
     world = waiting()
     world.update(world.get(Claim, "train"), **fields)
     assert stands_against(comes(world)) == why
+
+
+def test_a_claim_that_is_being_deleted_is_not_handed_over_and_so_it_is_told() -> None:
+    """Before, each try was overtaken, and the next one came after a pause, as long as the pod waited."""
+    world = waiting()
+    world.update(world.get(Claim, "train"), deleting=True)
+    comes(world)
+    assert not world.decisions(*HANDED)
+    (row,) = waiting_rows(world.state)
+    assert row.stage == GOING
+    assert row.why == "is being deleted, so that no scheduler places its pod; its devices are there"
 
 
 def test_a_status_of_a_device_that_goes_is_in_nobodys_way() -> None:

@@ -5,9 +5,13 @@ from typing import Any
 import pytest
 
 from dds_core.model import AttachRequest, Node
+from dds_core.replay import of_steps
 from dds_core.scaler import deciding
 from dds_core.scaler import events as e
+from dds_core.scaler.blame import PAUSE
+from dds_core.scaler.history import History
 from dds_core.scaler.state import Work
+from dds_core.scaler.waiting import waiting_rows
 from tests.support.world import A100, World, one_node
 
 
@@ -102,6 +106,14 @@ def test_a_refused_failure_is_tried_again() -> None:
     world.relabel("node0", {"cohdi.io/nvidia-a100-40": None})
     assert len(world.events(e.FailureSignalled)) == 1
     refused(world, "FailureSignalled", world.uid("train"))
+    (row,) = waiting_rows(world.state)
+    assert (
+        row.stage == PAUSE
+        and "the API server refused to let dds tell the scheduler, which is tried again at" in row.why
+    )
+    assert row.why.endswith("403 Forbidden no permission")
+    (told,) = History().read(of_steps(world.steps)).claims.values()
+    assert told.stage == PAUSE, "the scheduler knows nothing yet"
     world.tick(31)
     assert len(world.events(e.FailureSignalled)) == 2
 
