@@ -181,9 +181,11 @@ class Fabric:
 
     def plugged_as(self, node: str, serial: str) -> Attached | None:
         """The device in the node's machine, broken or not; None if it is not there."""
-        if self._where.get(serial) != node:
-            return None
-        return next(one for one in self._attached[node].values() if one.device.serial == serial)
+        if self._where.get(serial) == node:
+            for one in self._attached[node].values():
+                if one.device.serial == serial:
+                    return one
+        return None
 
     def broken(self, serial: str) -> str:
         """The error of a broken device, "" for a working one."""
