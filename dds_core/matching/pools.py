@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from dds_core.matching.cel import DeviceView
 from dds_core.matching.devices import view_of
@@ -31,16 +32,18 @@ Reach = NodeSelector | bool
 
 class Candidate:
     """A device of a slice. `consumes`: what it draws on counters. `matches` caches whether selectors select it, by the number of
-    a set of selectors."""
+    a set of selectors. `before`: the device of this name and driver in the slice's version before, from which an unchanged one
+    takes both."""
 
     __slots__ = ("consumes", "device", "key", "matches", "slice")
 
-    def __init__(self, name: str, device: Device, slice_: Slice) -> None:
-        self.device = device
+    def __init__(self, name: str, device: Device, slice_: Slice, before: Candidate | None = None) -> None:
+        same = before is not None and before.device is device
+        self.device: Device = device
         self.slice = slice_
         self.key: DeviceKey = (slice_.driver, slice_.pool, name)
-        self.consumes = _amounts(device.consumes)
-        self.matches: dict[int, bool] = {}
+        self.consumes: Counters = before.consumes if before is not None and same else _amounts(device.consumes)
+        self.matches: dict[int, bool] = before.matches if before is not None and same else {}
 
     def view(self) -> DeviceView:
         """The device as selectors see it. Not cached, since each selector reads it only once."""
@@ -79,20 +82,41 @@ class NodePools:
         self.any_invalid = any(pool.invalid for pool in pools)
 
 
-class _Slices:
-    """All slices of one pool, and the `Pool`s built from them, by the names of the slices that a node sees."""
+class _Shape(NamedTuple):
+    """What of a slice decides which nodes see it."""
 
-    __slots__ = ("built", "candidates", "reaches", "slices")
+    name: str
+    node: str
+    partitionable: bool
+    counters: bool
+    reaches: tuple[Reach, ...]
+
+    @classmethod
+    def of(cls, name: str, slice_: Slice) -> _Shape:
+        counters = bool(slice_.counters)
+        return cls(name, slice_.node, slice_.per_device or counters, counters, _reaches(slice_))
+
+
+class _Slices:
+    """All slices of one pool, and the `Pool`s built from them, by the names of the slices that a node sees. `shapes`: what of
+    the slices decides which nodes see them; the same object until that changes."""
+
+    __slots__ = ("built", "candidates", "shapes", "slices")
 
     def __init__(self) -> None:
         self.slices: dict[str, Slice] = {}
         self.candidates: dict[str, list[Candidate]] = {}
-        self.reaches: list[tuple[str, tuple[Reach, ...]]] = []
+        self.shapes: list[_Shape] = []
         self.built: dict[tuple[str, ...], Pool | None] = {}
 
     def put(self, name: str, slice_: Slice) -> None:
+        """Add a slice, or replace the one of this name, which then comes last."""
+        self.slices.pop(name, None)
+        known = {each.key[2]: each for each in self.candidates.pop(name, ())}
         self.slices[name] = slice_
-        self.candidates[name] = [Candidate(each, device, slice_) for each, device in slice_.devices.items()]
+        self.candidates[name] = [
+            Candidate(each, device, slice_, known.get(each)) for each, device in slice_.devices.items()
+        ]
         self._changed()
 
     def remove(self, name: str) -> None:
@@ -101,18 +125,21 @@ class _Slices:
 
     def _changed(self) -> None:
         self.built = {}
-        self.reaches = [(name, _reaches(self.slices[name])) for name in sorted(self.slices)]
+        shapes = [_Shape.of(name, self.slices[name]) for name in sorted(self.slices)]
+        if shapes != self.shapes:
+            self.shapes = shapes
 
 
 class _View:
-    """The cache for a node: which selectors select it, and its pools as of change number `seen`, except the outdated ones in
-    `stale`."""
+    """The cache for a node: which selectors select it, which slices of a pool of these shapes it sees, and its pools as of
+    change number `seen`, except the outdated ones in `stale`."""
 
-    __slots__ = ("by_key", "means", "node", "pools", "seen", "stale")
+    __slots__ = ("by_key", "means", "names", "node", "pools", "seen", "stale")
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.means: dict[NodeSelector, bool] = {}
+        self.names: dict[PoolKey, tuple[list[_Shape], tuple[str, ...]]] = {}
         self.by_key: dict[PoolKey, Pool] = {}
         self.pools = NodePools(())
         self.seen = 0
@@ -138,7 +165,7 @@ class Inventory:
         self._local: dict[str, dict[PoolKey, int]] = {}
         self._shared: dict[PoolKey, int] = {}
         self._changes = 0
-        self._changed: dict[PoolKey, int] = {}
+        self._changed: dict[PoolKey, int] = {}  # the newest change last
         self._views: dict[str, _View] = {}
         for each in slices:
             self.put(each)
@@ -146,10 +173,15 @@ class Inventory:
     def put(self, slice_: Slice) -> None:
         """Add a slice, or replace the slice of this name."""
         name, key = slice_.name or slice_.uid, (slice_.driver, slice_.pool)
-        self.remove(name)
-        self._where[name] = slice_
-        self._pools.setdefault(key, _Slices()).put(name, slice_)
-        self._count(slice_, key, 1)
+        old = self._where.get(name)
+        if old is not None and ((old.driver, old.pool), _node(old)) == (key, _node(slice_)):
+            self._where[name] = slice_
+            self._pools[key].put(name, slice_)
+        else:
+            self.remove(name)
+            self._where[name] = slice_
+            self._pools.setdefault(key, _Slices()).put(name, slice_)
+            self._count(slice_, key, 1)
         self._touch(key)
 
     def remove(self, name: str) -> None:
@@ -182,7 +214,10 @@ class Inventory:
             view = self._views[node.name] = _View(node)
             view.stale.update(self._local.get(node.name, ()), self._shared)
         elif view.seen != self._changes:
-            view.stale.update(key for key, change in self._changed.items() if change > view.seen)
+            for key, change in reversed(self._changed.items()):
+                if change <= view.seen:
+                    break
+                view.stale.add(key)
         view.seen = self._changes
         if view.stale:
             self._look_again(view)
@@ -203,6 +238,7 @@ class Inventory:
         nodes = {_node(each) for each in self._pools[key].slices.values()}
         if "" in nodes:
             self._changes += 1
+            self._changed.pop(key, None)
             self._changed[key] = self._changes
             return
         for node in nodes:
@@ -228,8 +264,12 @@ class Inventory:
     def _pool(self, key: PoolKey, view: _View) -> Pool | None:
         slices = self._pools.get(key)
         if slices is None:
+            view.names.pop(key, None)
             return None
-        names = tuple(name for name, reaches in slices.reaches if self._relevant(slices.slices[name], reaches, view))
+        shapes, names = view.names.get(key, (None, ()))
+        if shapes is not slices.shapes:
+            names = tuple(each.name for each in slices.shapes if self._relevant(each, view))
+            view.names[key] = slices.shapes, names
         if not names:
             return None
         if names not in slices.built:
@@ -237,12 +277,12 @@ class Inventory:
         pool = slices.built[names]
         return pool if pool is not None and (pool.candidates or pool.incomplete or pool.invalid) else None
 
-    def _relevant(self, slice_: Slice, reaches: tuple[Reach, ...], view: _View) -> bool:
-        if not self._gates.partitionable_devices and (slice_.per_device or slice_.counters):
+    def _relevant(self, of: _Shape, view: _View) -> bool:
+        if of.partitionable and not self._gates.partitionable_devices:
             return False
-        if slice_.counters:
+        if of.counters:
             return True
-        return slice_.node == view.node.name if slice_.node else view.reaches(reaches)
+        return of.node == view.node.name if of.node else view.reaches(of.reaches)
 
 
 def _node(slice_: Slice) -> str:

@@ -27,7 +27,7 @@ from dds_lab.latency import NONE, Latency
 from dds_lab.time import MICROSECONDS, Time, Timer
 
 __all__ = [
-    "ApiError", "Client", "Mirror", "Object", "OnChange", "Resource", "full_name", "instants", "selects", "tolerating",
+    "ApiError", "Call", "Client", "Mirror", "Object", "OnChange", "Resource", "full_name", "instants", "selects", "tolerating",
 ]  # fmt: skip
 
 RETRY_SECONDS = 1.0
@@ -184,8 +184,18 @@ class Client:
 
     def update(self, resource: str, obj: Object, subresource: str = "") -> Object:
         """Replace the whole object. ApiError 409 if it has changed since its resourceVersion."""
+        return self.perform(self.updating(resource, obj, subresource))
+
+    def updating(self, resource: str, obj: Object, subresource: str = "") -> Call:
+        """The call of `update`, for one who repeats it (`perform`)."""
         meta = obj["metadata"]
-        return self._write("update", resource, obj, meta.get("namespace", ""), meta["name"], subresource)
+        return self._writes("update", resource, obj, meta.get("namespace", ""), meta["name"], subresource)
+
+    def perform(self, call: Call) -> Object:
+        """Carry out a call of this client's; gives the object. Raises ApiError."""
+        if self.before is not None:
+            self.before(call)
+        return self.carry(call).object
 
     def patch(
         self, resource: str, name: str, patch: Any, namespace: str = "", how: str = "merge", subresource: str = "",
@@ -219,12 +229,16 @@ class Client:
         self, verb: str, resource: str, body: Any, namespace: str, name: str, subresource: str = "",
         writing: Writing | None = None,
     ) -> Object:  # fmt: skip
-        return self._perform(
-            Call(
-                verb=verb, resource=self.resource(resource), user=self.user, namespace=namespace, name=name,
-                subresource=subresource, body=body, writing=writing or self._writing,
-            )
-        ).object  # fmt: skip
+        return self.perform(self._writes(verb, resource, body, namespace, name, subresource, writing))
+
+    def _writes(
+        self, verb: str, resource: str, body: Any, namespace: str, name: str, subresource: str = "",
+        writing: Writing | None = None,
+    ) -> Call:  # fmt: skip
+        return Call(
+            verb=verb, resource=self.resource(resource), user=self.user, namespace=namespace, name=name,
+            subresource=subresource, body=body, writing=writing or self._writing,
+        )  # fmt: skip
 
     def _perform(self, call: Call) -> Outcome:
         if self.before is not None:
@@ -238,7 +252,7 @@ class Client:
     def resource(self, name: str) -> Resource:
         """The resource for plural, plural.group or plural.version.group. ApiError 404 if the server has none."""
         found, registry = self._resources.get(name), self.api.registry
-        if found is None or registry.find(found.group, found.version, found.plural) is not found:
+        if found is None or registry.find(*found.place) is not found:
             served = (each for each in registry.resources() if name in _names(each))
             found = next(served, None)
             if found is None:

@@ -6,12 +6,12 @@ depends on nothing but its seed.
 
 import asyncio
 import hashlib
-import heapq
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 from math import inf
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
 
 MICROSECONDS = 1_000_000
 
@@ -40,14 +40,20 @@ def seeded(seed: int, name: str) -> Random:
     return Random(hashlib.sha256(f"{seed}/{name}".encode()).digest())
 
 
-class _Due(list[Any]):
-    """[instant, number of the request, call]. A list, since the heap compares lists without Python code; instant and number are
-    unique."""
+class _Due:
+    """A pending call."""
 
-    __slots__ = ()
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call: Callable[[], None] | None = call
 
     def cancel(self) -> None:
-        self[2] = None
+        self.call = None
+
+
+ORDER_BITS = 48
+"""Of a key: the number of the request, below the instant. One number is compared faster than a pair."""
 
 
 class VirtualTime:
@@ -56,7 +62,9 @@ class VirtualTime:
     def __init__(self, seed: int, start: int) -> None:
         self._seed = seed
         self._now = start
-        self._due: list[_Due] = []
+        self._keys: list[int] = []
+        """A heap with the keys of what is due later: instant, then number of the request."""
+        self._due: dict[int, _Due] = {}
         self._soon: deque[_Due] = deque()
         """Calls for the present instant, requested at this instant. They run after those requested earlier."""
         self._order = 0
@@ -65,13 +73,14 @@ class VirtualTime:
         return self._now
 
     def after(self, seconds: float, call: Callable[[], None]) -> Timer:
-        self._order += 1
+        due = _Due(call)
         delay = round(seconds * MICROSECONDS) if seconds else 0
         if delay > 0:
-            due = _Due((self._now + delay, self._order, call))
-            heapq.heappush(self._due, due)
+            self._order += 1
+            key = self._now + delay << ORDER_BITS | self._order
+            self._due[key] = due
+            heappush(self._keys, key)
         else:
-            due = _Due((self._now, self._order, call))
             self._soon.append(due)
         return due
 
@@ -80,37 +89,38 @@ class VirtualTime:
 
     def run(self, until: int) -> None:
         """Run everything due up to and including `until`, then stand at `until`."""
-        while (call := self._next(until)) is not None:
-            call()
+        self._run(until)
         self._now = max(self._now, until)
 
     def step(self) -> bool:
         """Jump to the next timer and call it. False if there is none."""
-        call = self._next(inf)
-        if call is not None:
-            call()
-        return call is not None
+        return self._run(inf, once=True)
 
     def next_at(self) -> int | None:
         """The instant of the next timer; None if there is none."""
-        instants = [due[0] for due in (*self._soon, *self._due) if due[2] is not None]
-        return min(instants, default=None)
+        if any(due.call is not None for due in self._soon):
+            return self._now
+        first = min((key for key, due in self._due.items() if due.call is not None), default=None)
+        return None if first is None else first >> ORDER_BITS
 
-    def _next(self, until: float) -> Callable[[], None] | None:
-        """Jump to the next timer up to `until` and return its call; None if there is none."""
-        due, soon = self._due, self._soon
-        call: Callable[[], None] | None
+    def _run(self, until: float, once: bool = False) -> bool:
+        """Jump from timer to timer up to `until` and call each, or `once` only the first. Whether that one was called."""
+        keys, due, soon = self._keys, self._due, self._soon
+        end = inf if until == inf else int(until) + 1 << ORDER_BITS
         while True:
-            if soon and self._now <= until and not (due and due[0][0] == self._now):
-                call = soon.popleft()[2]
-            elif due and due[0][0] <= until:
-                at, _, call = heapq.heappop(due)
+            if soon and self._now <= until and not (keys and keys[0] >> ORDER_BITS == self._now):
+                call = soon.popleft().call
+            elif keys and keys[0] < end:
+                key = heappop(keys)
+                call = due.pop(key).call
                 if call is not None:
-                    self._now = at
+                    self._now = key >> ORDER_BITS
             else:
-                return None
+                return False
             if call is not None:
-                return call
+                call()
+                if once:
+                    return True
 
 
 class Timers:

@@ -179,6 +179,14 @@ class Fabric:
         """All devices in the node's machine, broken ones included, by minor number."""
         return tuple(sorted(self._attached.get(node, {}).values(), key=lambda one: one.minor))
 
+    def plugged_as(self, node: str, serial: str) -> Attached | None:
+        """The device in the node's machine, broken or not; None if it is not there."""
+        if self._where.get(serial) == node:
+            for one in self._attached[node].values():
+                if one.device.serial == serial:
+                    return one
+        return None
+
     def broken(self, serial: str) -> str:
         """The error of a broken device, "" for a working one."""
         return self._broken.get(serial, "")

@@ -39,6 +39,8 @@ class Faults(Generic[F]):
 
     def struck(self, befalls: Callable[[F], bool], most: int | None = None) -> tuple[F, ...]:
         """The faults that strike now, `most` at the most. A fault that has struck `times` times is removed."""
+        if not self._left:
+            return ()
         struck: list[F] = []
         kept: list[tuple[F, int]] = []
         for fault, left in self._left:

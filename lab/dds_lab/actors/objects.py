@@ -125,7 +125,12 @@ class Formed:
         self.close = mirror.close
 
     def get(self, name: str, namespace: str = "") -> Object | None:
-        return self._kept(self._mirror.get(name, namespace))
+        obj = self._mirror.get(name, namespace)
+        return obj if obj is not None and self._formed(obj) else None
+
+    def has(self, obj: Object, name: str, namespace: str = "") -> bool:
+        """Whether this is the newest version of the object, which `get` returned once."""
+        return self._mirror.get(name, namespace) is obj
 
     def values(self) -> Iterator[Object]:
         return (one for one in self._mirror.values() if self._formed(one))

@@ -52,7 +52,12 @@ class Resource:
 
     def __hash__(self) -> int:
         """Resources are keys of many tables, looked up at every call: hash only what identifies them."""
-        return hash((self.group, self.version, self.plural))
+        return hash(self.place)
+
+    @cached_property
+    def place(self) -> tuple[str, str, str]:
+        """Group, version and plural, which identify it."""
+        return self.group, self.version, self.plural
 
     @cached_property
     def key(self) -> str:

@@ -53,11 +53,11 @@ class Registry:
         self.gates = gates
         self._second = second
         self._resources: dict[tuple[str, str, str], Resource] = {}
-        self._strategies: dict[Resource, Strategy] = {}
+        self._strategies: dict[tuple[str, str, str], Strategy] = {}
         for resource in BUILT_IN:
             known = not resource.since or gates.since(resource.since)
             if known and gates.serves(resource.group, resource.version, resource.plural):
-                self._resources[resource.group, resource.version, resource.plural] = resource
+                self._resources[resource.place] = resource
 
     def resources(self) -> list[Resource]:
         """Everything that is served: built-in resources, then custom ones in the order of installation."""
@@ -87,21 +87,22 @@ class Registry:
         for resource, version in custom.resources_of(crd):
             if resource.name in OWN_NAMES:
                 continue
-            self._resources[resource.group, resource.version, resource.plural] = resource
-            self._strategies[resource] = custom.Custom(resource, version)
+            self._resources[resource.place] = resource
+            self._strategies[resource.place] = custom.Custom(resource, version)
 
     def uninstall(self, name: str) -> None:
         """Stop serving the custom resource of this name (`plural.group`)."""
         for place, resource in list(self._resources.items()):
             if resource.custom and resource.name == name:
                 del self._resources[place]
-                self._strategies.pop(resource, None)
+                self._strategies.pop(place, None)
 
     def strategy(self, resource: Resource) -> Strategy:
         """The strategy of a resource; of a custom one by its present definition."""
-        found = self._strategies.get(resource)
+        found = self._strategies.get(resource.place)
         if found is None and resource.custom:
-            return self._strategies[self._resources[resource.group, resource.version, resource.plural]]
+            raise KeyError(resource.name)
         if found is None:
-            found = self._strategies[resource] = RULES.get(resource.name, BuiltIn)(resource, self.gates, self._second)
+            made = RULES.get(resource.name, BuiltIn)(resource, self.gates, self._second)
+            found = self._strategies[resource.place] = made
         return found

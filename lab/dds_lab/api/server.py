@@ -138,8 +138,9 @@ class ApiServer:
         self._admissible(call, authorised)
         if call.subresource == SCALE:
             return scaled(call, self._reader.get, self._writer.update)
+        revision = self.store.revision
         outcome = self._verbs[call.verb](call)
-        if call.verb not in ("get", "list", "create"):
+        if self.store.revision != revision and call.verb not in ("get", "list", "create"):
             if call.namespace:
                 self._deleter.end(NAMESPACES, call.namespace)
             if call.resource.custom:
@@ -180,7 +181,7 @@ class ApiServer:
         if not (authorised or call.user.master):
             self.access.check(call.user, attributes_of(call))
         resource = call.resource
-        served = self.registry.find(resource.group, resource.version, resource.plural) is not None
+        served = self.registry.find(*resource.place) is not None
         if not served or (call.subresource and call.subresource not in resource.subresources):
             raise status.no_such_path()
         if call.verb not in resource.verbs:

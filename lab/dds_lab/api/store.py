@@ -123,11 +123,12 @@ class Store:
         return found
 
     def known(self) -> list[str]:
-        """Storage keys that were read or written, sorted."""
+        """Storage keys of all tables, sorted."""
         return sorted(self._tables)
 
     def get(self, key: str, path: str) -> Record | None:
-        return self.table(key).records.get(path)
+        table = self._tables.get(key)
+        return table.records.get(path) if table is not None else None
 
     def put(self, key: str, path: str, obj: Object) -> Record:
         """Create or replace an object under the next revision, which becomes its resourceVersion."""

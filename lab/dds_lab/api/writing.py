@@ -132,11 +132,11 @@ class Writer:
 
     def update(self, call: Call) -> Outcome:
         """Replace the whole object. If it is missing, an update of the MADE_BY_UPDATE kinds creates it."""
-        strategy = self._registry.strategy(call.resource)
         old = self._store.get(call.resource.key, call.path)
-        if old is not None and self._is_stored(call.body, call.resource, old):
+        if old is not None and call.body is old.object and self._takes_as_sent(call.resource):
             admit(self.admission, call, call.body, call.body)
             return Outcome(object=call.body, record=old)
+        strategy = self._registry.strategy(call.resource)
         check_identity(call, call.body)
         if old is None and call.resource.key in MADE_BY_UPDATE and not call.subresource:
             self._access.check(call.user, attributes_of(call, "create"))
@@ -146,11 +146,11 @@ class Writer:
         warnings = unknown_fields(call, unknown)
         return self._update(call, strategy, old, strategy.to_storage(decoded), warnings)
 
-    def _is_stored(self, body: Any, resource: Resource, record: Record) -> bool:
-        """Whether an update sends back the very object that is stored, as controllers do at each poll: then only admission can
-        have something against it. Built-in kinds may change what they are sent, and managedFields an untracked update may not."""
+    def _takes_as_sent(self, resource: Resource) -> bool:
+        """Whether an update that sends back the very object that is stored, as controllers do at each poll, can meet no objection
+        but that of admission. Built-in kinds may change what they are sent, and managedFields an untracked update may not."""
         alike = resource.custom and resource.api_version == resource.stored_api_version
-        return body is record.object and alike and not self._track_updates
+        return alike and not self._track_updates
 
     def patch(self, call: Call) -> Outcome:
         """Change part of the object. A server-side apply creates a missing object."""

@@ -1,10 +1,23 @@
 """Generations, incomplete and invalid pools, and slices that change between two questions."""
 
+import msgspec
 import pytest
 
+from dds_core.matching import cel
 from dds_core.matching.allocator import Allocator
 from dds_core.model import Node
-from tests.core.matching.given import NODE, allocator, claim, device, devices, exactly, selecting, slice_of, waiting
+from tests.core.matching.given import (
+    GPU,
+    NODE,
+    allocator,
+    claim,
+    device,
+    devices,
+    exactly,
+    selecting,
+    slice_of,
+    waiting,
+)
 
 INVALID = "invalid resource pools were encountered"
 
@@ -85,6 +98,40 @@ def test_a_pool_of_several_nodes_slices_is_seen_changed_by_all() -> None:
     assert ask(chosen) == ["mine"]
     chosen.remove_slice("b")
     assert ask(chosen) == "cannot allocate all claims"
+
+
+def test_selectors_are_asked_once_about_a_device_that_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    compiled = cel.compile
+
+    def counted(expression: str) -> cel.Program:
+        asked.append(expression)
+        return compiled(expression)
+
+    monkeypatch.setattr(cel, "compile", counted)
+    first, fresh = slice_of("a", "b"), slice_of("a", device("b", {"cores": 1}), generation=2)
+    chosen, wanted = allocator(first), claim(exactly("gpu", f"device.driver == '{GPU}'", count=2))
+    assert devices(chosen.allocate(NODE, [wanted])) == ["a", "b"]
+    assert len(asked) == 2
+    chosen.put_slice(msgspec.structs.replace(fresh, devices={**fresh.devices, "a": first.devices["a"]}))
+    assert devices(chosen.allocate(NODE, [wanted])) == ["a", "b"]
+    assert len(asked) == 3
+
+
+def test_a_device_that_changed_under_its_name_is_judged_anew() -> None:
+    chosen = allocator(slice_of(device("a", {"model": "old"})))
+    wanted = claim(exactly("gpu", f"device.attributes['{GPU}'].model == 'new'"))
+    assert not chosen.allocate(NODE, [wanted])
+    chosen.put_slice(slice_of(device("a", {"model": "new"}), generation=2))
+    assert devices(chosen.allocate(NODE, [wanted])) == ["a"]
+
+
+def test_a_slice_that_comes_to_select_other_nodes_is_seen_there_and_no_longer_here() -> None:
+    here, there = Node("", "here", {"zone": "a"}), Node("", "there", {"zone": "b"})
+    chosen = allocator()
+    for generation, (zone, seen) in enumerate([("a", [True, False]), ("a", [True, False]), ("b", [False, True])], 1):
+        chosen.put_slice(slice_of("d", node=None, generation=generation, **selecting(zone=zone)))
+        assert [ask(chosen, node=node) == ["d"] for node in (here, there)] == seen
 
 
 def test_labels_that_change_open_and_close_pools() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from dds_lab.client import Object
+from dds_lab.api.status import Cause
+from dds_lab.client import Call, Object
 from dds_lab.scenario.parts import OperatorPart, VendorPart
 from dds_lab.scenario.trouble import FabricFault
 from dds_lab.scenario.values import fixed
@@ -404,6 +406,39 @@ def test_a_resting_real_operator_changes_nothing() -> None:
     hall.run(600)
     assert hall.user.get("composabilityrequests", "wanted")["metadata"]["resourceVersion"] == version
     assert story == []
+
+
+@pytest.mark.parametrize("kind", ["composabilityrequests", "composableresources"])
+def test_a_poll_at_rest_writes_and_when_it_is_refused_the_status_says_so_until_the_next(kind: str) -> None:
+    hall = online()
+    hall.run(120)
+    polls: list[float] = []
+
+    def judge(call: Call, old: Object | None, new: Object | None) -> list[Cause] | None:
+        if (call.resource.plural, call.subresource, call.user.name) != (kind, "status", "operator"):
+            return None
+        polls.append(hall.time.now() / 1_000_000)
+        return [Cause("Forbidden", "not now", "")] if len(polls) == 3 else None
+
+    hall.server.admission.append(judge)
+    (obj,) = hall.user.list(kind)
+    errors = hall.story(kind, "status", "error")
+    hall.run(200)
+    assert [round(later - earlier) for earlier, later in pairwise(polls)][:2] == [30, 30]
+    assert [words for _, words in errors] == ["admission webhook denied the request: not now", None]
+    assert hall.user.list(kind)[0]["status"] == obj["status"] and len(polls) > 5
+
+
+def test_a_warning_of_the_manager_is_told_at_the_poll_of_a_device_at_rest_and_goes_with_it() -> None:
+    hall = online()
+    hall.run(120)
+    (one,) = [one for one in hall.fabric.plugged("node0") if not one.fixed]
+    hall.fabric.drop(one.device.serial)
+    hall.run(31)
+    assert "Critical" in hall.status()["error"]
+    hall.fabric.restore(one.device.serial)
+    hall.run(31)
+    assert "error" not in hall.status()
 
 
 def test_an_operator_that_ends_while_a_device_is_attached_orders_a_second_one() -> None:

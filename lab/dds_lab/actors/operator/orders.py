@@ -128,5 +128,5 @@ def _plugged(fabric: Fabric, node: str) -> list[Attached]:
 
 def _listed(fabric: Fabric, resource: Object) -> Attached | None:
     """The resource's device in the manager's list, None if it is not there."""
-    device = said(resource, "device_id")
-    return next((one for one in _plugged(fabric, resource["spec"]["target_node"]) if one.device.serial == device), None)
+    found = fabric.plugged_as(resource["spec"]["target_node"], said(resource, "device_id"))
+    return found if found is not None and not found.fixed else None

@@ -38,6 +38,7 @@ class Requests:
         self._view = view
         self._names: Random = time.random("operator/names")
         self._queue = WorkQueue(time, self._look, settings.look.latency(), time.random("operator/requests"))
+        self._resting: dict[str, Draft] = {}  # by name: the last look changed nothing, so the next one does the same
         self._steps: dict[str, Callable[[Draft], float | None]] = {
             "": self._enter,
             "NodeAllocating": self._place,
@@ -53,6 +54,8 @@ class Requests:
     def changed(self, old: Object | None, new: Object | None) -> None:
         if new is not None:
             self._queue.add(new["metadata"]["name"])
+        elif old is not None:
+            self._resting.pop(old["metadata"]["name"], None)
 
     def resource_changed(self, old: Object | None, new: Object | None) -> None:
         if old is not None and new is not None and old.get("status") != new.get("status"):
@@ -61,9 +64,11 @@ class Requests:
             self._queue.add(owner(old))
 
     def _look(self, name: str, finish: Finish) -> None:
-        request = self._view.requests.get(name)
         again: float | None = None
-        draft = Draft(self._client, REQUESTS, request) if request is not None else None
+        draft = self._resting.get(name)
+        if draft is None or not self._view.requests.has(draft.obj, name):
+            request = self._view.requests.get(name)
+            draft = Draft(self._client, REQUESTS, request) if request is not None else None
         try:
             if draft is not None:
                 again = self._reconcile(draft)
@@ -73,6 +78,7 @@ class Requests:
             if again is not None:
                 self._queue.add_after(name, again)
         except (ApiError, NoNode) as error:
+            self._resting.pop(name, None)
             if draft is not None:
                 draft.fail(error.what)
             self._queue.retry(name)
@@ -98,6 +104,9 @@ class Requests:
         if lost and not draft.going:
             draft.delete()
             return None
+        if self._resting.get(draft.name) is draft:
+            draft.rewrite()
+            return self._settings.poll
         state = draft.said("state")
         if draft.going and state in ("NodeAllocating", "Updating", "Running"):
             draft.save(state="Cleaning")
@@ -145,7 +154,10 @@ class Requests:
     def _rest(self, draft: Draft) -> float | None:
         if self._differs(draft):
             return None
+        read = draft.obj
         draft.save(error="")
+        if draft.obj is read:
+            self._resting[draft.name] = draft
         return self._settings.poll
 
     def _differs(self, draft: Draft) -> bool:

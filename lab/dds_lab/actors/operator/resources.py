@@ -120,6 +120,7 @@ class Resources:
         self._rules = TaintRules(client, taint_version, optional=settings.ideal)
         workers = WORKERS if settings.ideal else 1
         self._queue = WorkQueue(time, self._look, settings.look.latency(), time.random("operator/resources"), workers)
+        self._resting: dict[str, Draft] = {}  # by name: Online, and the last look changed nothing
         self._came: dict[str, Answer] = {}  # ideal only: resource → the device that came, until the resource names it
         self._stopped = False
 
@@ -130,6 +131,8 @@ class Resources:
     def changed(self, old: Object | None, new: Object | None) -> None:
         if new is not None:
             self._queue.add(new["metadata"]["name"])
+        elif old is not None:
+            self._resting.pop(old["metadata"]["name"], None)
 
     def look_at(self, resources: Iterable[Object]) -> None:
         """Reconcile at once what has not changed itself."""
@@ -139,13 +142,15 @@ class Resources:
     # -- a reconcile
 
     def _look(self, name: str, finish: Finish) -> None:
-        resource = self._view.resources.get(name)
-        if resource is None:
-            self._queue.forget(name)
-            self._came.pop(name, None)
-            finish()
-            return
-        draft = Draft(self._client, RESOURCES, resource)
+        draft = self._resting.get(name)
+        if draft is None or not self._view.resources.has(draft.obj, name):
+            resource = self._view.resources.get(name)
+            if resource is None:
+                self._queue.forget(name)
+                self._came.pop(name, None)
+                finish()
+                return
+            draft = Draft(self._client, RESOURCES, resource)
         self._go_on(draft, finish, partial(self._step, draft, finish))
 
     def _go_on(self, draft: Draft, finish: Finish, step: Step) -> None:
@@ -157,6 +162,7 @@ class Resources:
             if again is not None:
                 self._queue.add_after(draft.name, again)
         except (ApiError, Failed) as error:
+            self._resting.pop(draft.name, None)
             draft.fail(error.what)
             self._queue.retry(draft.name)
         finish()
@@ -178,6 +184,8 @@ class Resources:
         lost = self._settings.deletes_with_node and self._view.nodes.get(draft.obj["spec"]["target_node"]) is None
         if lost and self._node_gone(draft):
             return None
+        if self._resting.get(draft.name) is draft:
+            return self._check_health(draft)
         state = draft.said("state")
         if state == "":
             self._begin(draft)
@@ -266,7 +274,18 @@ class Resources:
         if (draft.obj["metadata"].get("labels") or {}).get(DETACH_DEVICE):
             draft.delete()
             return None
-        draft.save(error=orders.check(self._fabric, draft.obj, self._settings.api))
+        return self._check_health(draft)
+
+    def _check_health(self, draft: Draft) -> float:
+        """Write what the manager says about the device."""
+        read, words = draft.obj, orders.check(self._fabric, draft.obj, self._settings.api)
+        if self._resting.get(draft.name) is draft and words == draft.said("error"):
+            draft.rewrite()
+            return self._settings.poll
+        self._resting.pop(draft.name, None)
+        draft.save(error=words)
+        if draft.obj is read and not self._settings.ideal:  # the ideal operator looks at the live object
+            self._resting[draft.name] = draft
         return self._settings.poll
 
     # -- detach

@@ -10,7 +10,7 @@ from typing import TypeVar
 from dds_lab.actors.objects import Formed, has_resource, has_spec, said, with_finalizer, without_finalizer
 from dds_lab.actors.operator.names import FINALIZER, MANAGED_BY, REQUESTS, RESOURCES
 from dds_lab.actors.operator.placement import kin, kin_of
-from dds_lab.client import ApiError, Client, Mirror, Object, tolerating
+from dds_lab.client import ApiError, Call, Client, Mirror, Object, tolerating
 
 Key = TypeVar("Key", str, tuple[str, ...])
 Index = dict[Key, dict[str, Object]]  # key → name → object
@@ -152,11 +152,14 @@ class Draft:
     """An object as it was read, with the changes made since. Its writes carry the version that was read, so they are refused if
     another program has changed the object meanwhile. Empty fields are not written."""
 
+    __slots__ = ("_client", "_kind", "_rewriting", "name", "obj")
+
     def __init__(self, client: Client, kind: str, obj: Object) -> None:
         self.obj = obj
         self.name: str = obj["metadata"]["name"]
         self._client = client
         self._kind = kind
+        self._rewriting: Call | None = None
 
     @property
     def going(self) -> bool:
@@ -179,6 +182,12 @@ class Draft:
         if kept != before:  # the API server need not look into what is the very object that it has
             self.obj = {**self.obj, "status": kept}
         self.obj = self._client.update(self._kind, self.obj, subresource="status")
+
+    def rewrite(self) -> None:
+        """Write the status as it was read, as a poll does that finds nothing new. Raises ApiError."""
+        if self._rewriting is None:
+            self._rewriting = self._client.updating(self._kind, self.obj, subresource="status")
+        self.obj = self._client.perform(self._rewriting)
 
     def fail(self, words: str) -> None:
         """Write an error. If the write is refused, the error is lost."""
