@@ -49,9 +49,9 @@ class Span(NamedTuple):
     node: str = ""
     by: str = ""
 
-    def length(self, now: int) -> int:
-        """Microseconds; until `now` while it goes on."""
-        return max(0, (self.until or now) - self.since)
+    def length(self, now: int, since: int = 0) -> int:
+        """Microseconds from the instant `since` on; until `now` while it goes on."""
+        return max(0, (self.until or now) - max(self.since, since))
 
 
 @dataclass(slots=True)
@@ -162,19 +162,27 @@ class ClaimHistory:
 
     def waited(self, now: int) -> int:
         """Microseconds in all waits together."""
-        return self.earlier + sum(span.length(now) for span in self.spans if span.stage != BOUND)
+        return self.earlier + self.waited_since(0, now)
+
+    def waited_since(self, since: int, now: int) -> int:
+        """Microseconds of the waits from an instant on, as far as the log has them."""
+        return sum(self.stages(now, since).values())
 
     def used(self, now: int) -> int:
         """Microseconds in use."""
         return sum(span.length(now) for span in self.spans if span.stage == BOUND)
 
-    def stages(self, now: int) -> dict[str, int]:
-        """Microseconds of each stage that took any, in the order of a wait."""
+    def stages(self, now: int, since: int = 0) -> dict[str, int]:
+        """Microseconds of each stage that took any from the instant `since` on, in the order of a wait."""
         found = dict.fromkeys(STAGES, 0)
         for span in self.spans:
             if span.stage != BOUND:
-                found[span.stage] += span.length(now)
+                found[span.stage] += span.length(now, since)
         return {stage: micros for stage, micros in found.items() if micros}
+
+    def attempts_since(self, since: int) -> list[Attempt]:
+        """The attempts that ended at an instant or later, or go on."""
+        return [one for one in self.attempts if not 0 < one.until < since]
 
     def cut(self, before: int) -> None:
         """Forget what ended before an instant, except the last span and attempt."""

@@ -13,7 +13,7 @@ from dds_core.scaler.history.claims import ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.fold import Alert, History
 from dds_core.scaler.history.verdicts import never_used, verdict
-from dds_core.scaler.history.words import BOTH, TOO_LARGE, advice, remedy
+from dds_core.scaler.history.words import BOTH, TOO_LARGE, advice, remedy, waited
 from dds_core.scaler.timeline.words import CONDITION, OTHERS
 from dds_core.timeline.instants import duration, rfc3339, time_of_day
 
@@ -36,6 +36,8 @@ _OUTCOMES = {
 _OTHER = "moved on"
 LOST = {"diverted": "allocated elsewhere after a hand-over", "moved": "allocated anew"}
 _WHAT = {"used": "in use", "error": "in error"}
+_OF_PRESENT = (blame.GOING, blame.NODE)
+"""Stages that call for nothing once the wait is over."""
 _OF_ONE = ("a shorter idle time", "a longer idle time", "the device given by dds itself")
 """Advice that ends, after its last colon, with details of one claim."""
 
@@ -161,19 +163,20 @@ class Todo(NamedTuple):
 
 
 class Incident:
-    """What existed at the instant `since` or later; waits are whole, device-time counts from then on. `whys`: what claims that
-    wait at the end wait for, by uid. `spent`, `by_model`: microseconds of the devices."""
+    """What happened from the instant `since` on: waits and device-time count from then on, of attempts those that ended later, of
+    devices in vain those that were ordered later. `claims`, `devices`: that existed then or later; `waiting`: the claims that
+    waited. `whys`: what claims that wait at the end wait for, by uid. `spent`, `by_model`: microseconds of the devices."""
 
     def __init__(self, history: History, since: int = 0) -> None:
         self.history, self.now = history, history.now
         self.since = max(history.first, since)
-        self.claims, self.devices = ranked(history, since), devices_since(history, since)
+        self.claims, self.devices = ranked(history, self.since), devices_since(history, self.since)
         self.whys: Mapping[str, str] = {}
-        self.alerts = [one for one in history.alerts if one.at >= since]
-        self.waiting = [one for one in self.claims if one.spans]
-        self.attempts = [
-            (one, claim) for claim in self.waiting for one in claim.attempts if not _over(one.until, since)
-        ]
+        self.alerts = [one for one in history.alerts if one.at >= self.since]
+        refused = (one for one in history.refused if one.at >= self.since)
+        self.refused = Counter((one.write, one.text) for one in refused)
+        self.waiting = [one for one in self.claims if one.waits or self.waited(one)]
+        self.attempts = [(one, claim) for claim in self.waiting for one in claim.attempts_since(self.since)]
         self.waits = list(self._waits())
         self.failures = list(self._failures())
         self.spent, self.by_model = Counter[str](), Counter[str]()
@@ -182,9 +185,13 @@ class Incident:
             spent = one.spent(self.now, self.since)
             self.spent.update(spent)
             self.by_model[one.model] += (micros := sum(spent.values()))
-            if never_used(one, history):
+            if one.first >= self.since and never_used(one, history):
                 self.vain.append(Vain(one.name, one.node, one.model, micros, verdict(one, history)))
         self.vain.sort(key=lambda one: (-one.micros, one.device))
+
+    def waited(self, claim: ClaimHistory) -> int:
+        """Microseconds for which it waited."""
+        return claim.waited_since(self.since, self.now)
 
     # -- what was found --------------------------------------------------------------------------------------------------
 
@@ -193,7 +200,7 @@ class Incident:
         most: dict[str, tuple[int, str, str]] = {}
         many: Counter[str] = Counter()
         for claim in self.waiting:
-            for stage, micros in claim.stages(self.now).items():
+            for stage, micros in claim.stages(self.now, self.since).items():
                 total[stage] += micros
                 many[stage] += 1
                 most[stage] = max(most.get(stage, (0, "", "")), (micros, claim.name, claim.uid))
@@ -218,7 +225,7 @@ class Incident:
 
     def todo(self) -> list[Todo]:
         """What to do first, the most urgent first: alerts and refused writes, failures, what waits or waited long, devices."""
-        urgent = Counter(one.reason for one in self.alerts) + Counter({REFUSED: self.history.refused.total()})
+        urgent = Counter(one.reason for one in self.alerts) + Counter({REFUSED: self.refused.total()})
         why = {reason: f"{number} × {reason}" for reason, number in urgent.items()}
         order = [one for one in FIRST if one in urgent]
         others = OBSERVED if self.history.observes else OTHERS
@@ -228,14 +235,14 @@ class Incident:
             why.setdefault(key, f"{one.attempts} × {one.reason}")
         observes = self.history.observes or any(one.stage == blame.OBSERVE for one in self.waiting)
         for claim in self.waiting:
-            stages = claim.stages(self.now)
-            if stages and (claim.waits or claim.waited(self.now) >= _LONG):
+            stages = claim.stages(self.now, self.since)
+            if stages and (claim.waits or self.waited(claim) >= _LONG):
                 key = claim.stage if claim.waits else max(stages, key=lambda one: stages[one])
-                if key == blame.OBSERVE and not observes:
-                    continue  # the mode is another since
+                if (key == blame.OBSERVE and not observes) or (key in _OF_PRESENT and not claim.waits):
+                    continue  # the mode is another since, or there is nothing left to do
                 order.append(key)
                 verb = "waits" if claim.waits else "waited"
-                why.setdefault(key, f"{claim.name} {verb} {duration(claim.waited(self.now))}")
+                why.setdefault(key, f"{claim.name} {verb} {self._took(claim)}")
         if self.vain:
             order.append(VAIN)
             why[VAIN] = f"{_many(len(self.vain), 'device')} never used"
@@ -244,7 +251,8 @@ class Incident:
     def advice(self) -> list[str]:
         """What would have helped most of the claims that waited longest."""
         longest = self.waiting[:_ADVISED]
-        found = Counter(_without_times(t) for one in longest for t in dict.fromkeys(advice(one, self.history)))
+        told = (dict.fromkeys(advice(one, self.history, self.since)) for one in longest)
+        found = Counter(_without_times(text) for texts in told for text in texts)
         return [text for text, _ in found.most_common(TOLD)]
 
     # -- in words --------------------------------------------------------------------------------------------------------
@@ -265,7 +273,7 @@ class Incident:
 
     def times(self) -> list[int]:
         """How long claims waited (microseconds), shortest first."""
-        return sorted(one.waited(self.now) for one in self.waiting)
+        return sorted(map(self.waited, self.waiting))
 
     def half_and_most(self) -> tuple[str, str]:
         """How long half of the claims waited at most, and 95 % of them."""
@@ -294,10 +302,26 @@ class Incident:
             yield f"{whole} together; half of them {half} or less, 95 % {most} or less"
         still = [one for one in self.waiting if one.waits]
         told = [*self.waiting[:1], *[one for one in still[:1] if one is not self.waiting[0]]]
-        yield from (_longest(one, self.now, self.whys.get(one.uid, "")) for one in told)
+        yield from (self._longest(one) for one in told)
         for wait in self.waits[:TOLD] if len(times) > 1 else ():
             whom = f"{_many(wait.claims, 'claim')}, {duration(wait.micros)}"
             yield f"{wait.share} % {wait.stage} ({whom}): {WHOSE[wait.stage]}"
+
+    def _longest(self, claim: ClaimHistory) -> str:
+        """The wait of one claim: how long, how it ended, which stages took it, and who spends the time of the longest one."""
+        stages = sorted(claim.stages(self.now, self.since).items(), key=lambda pair: -pair[1])
+        told = ", ".join(f"{stage} {duration(micros)}" for stage, micros in stages[:TOLD])
+        node = f" on {claim.node}" if claim.outcome == "bound" and claim.node else ""
+        attempts = len(claim.attempts_since(self.since))
+        many = f" in {_many(attempts, 'attempt')}" if attempts > 1 else ""
+        words = self.whys.get(claim.uid, "") or (WHOSE[stages[0][0]] if stages else "")
+        how = _OUTCOMES.get(claim.outcome, _OTHER)
+        return f"{claim.name} {self._took(claim)}, {how}{node}{many}: {told}" + f"; {words}" * bool(words)
+
+    def _took(self, claim: ClaimHistory) -> str:
+        """How long it waited, and how long in all if it began to wait before the period."""
+        here, whole = self.waited(claim), waited(claim, self.now)
+        return whole if here == claim.waited(self.now) else f"{duration(here)} of {whole}"
 
     def failure_lines(self) -> Iterator[str]:
         """What failed, the most frequent first."""
@@ -335,8 +359,8 @@ class Incident:
         for reason, alerts in rows[:TOLD]:
             yield f"{len(alerts)} × {reason}: {alerts[-1].of}: {alerts[-1].text}"
         yield from _more(rows, "dds log tail --type Alerted")
-        for (action, text), number in self.history.refused.most_common(1):
-            rest = len(self.history.refused) - 1
+        for (action, text), number in self.refused.most_common(1):
+            rest = len(self.refused) - 1
             yield f"{number} × {action} refused: {text}" + (f", and {rest} more kinds" if rest else "")
 
     def _first_lines(self) -> Iterator[str]:
@@ -356,14 +380,16 @@ class Incident:
             "from": rfc3339(self.since),
             "to": rfc3339(self.now),
             "claims": dict(Counter(one.outcome for one in self.claims)),
-            "waited_seconds": sum(one.waited(self.now) for one in self.waiting) / _SECOND,
+            "waited_seconds": sum(self.times()) / _SECOND,
             "longest": None
             if worst is None
             else {
                 "claim": worst.name,
                 "uid": worst.uid,
-                "waited_seconds": worst.waited(self.now) / _SECOND,
-                "stage_seconds": {stage: micros / _SECOND for stage, micros in worst.stages(self.now).items()},
+                "waited_seconds": self.waited(worst) / _SECOND,
+                "stage_seconds": {
+                    stage: micros / _SECOND for stage, micros in worst.stages(self.now, self.since).items()
+                },
                 "outcome": worst.outcome,
                 "why": self.whys.get(worst.uid, ""),
             },
@@ -375,7 +401,7 @@ class Incident:
             "alerts": [{**one._asdict(), "at": rfc3339(one.at)} for one in self.alerts],
             "refused": [
                 {"write": action, "text": text, "count": number}
-                for (action, text), number in self.history.refused.most_common()
+                for (action, text), number in self.refused.most_common()
             ],
             "first": [one._asdict() for one in self.todo()],
             "would_have_helped": self.advice(),
@@ -383,9 +409,9 @@ class Incident:
 
 
 def ranked(history: History, since: int = 0) -> list[ClaimHistory]:
-    """The claims that existed at an instant or later, those that waited longest first."""
+    """The claims that existed at an instant or later, those that waited longest from then on first."""
     found = [one for one in history.claims.values() if _ended(one, history.now) >= since]
-    return sorted(found, key=lambda one: (-one.waited(history.now), one.name, one.uid))
+    return sorted(found, key=lambda one: (-one.waited_since(since, history.now), one.name, one.uid))
 
 
 def devices_since(history: History, since: int = 0) -> list[DeviceHistory]:
@@ -397,23 +423,6 @@ def devices_since(history: History, since: int = 0) -> list[DeviceHistory]:
 def _ended(claim: ClaimHistory, now: int) -> int:
     last = claim.spans[-1].until or now if claim.spans else 0
     return max(last, claim.gone or now)
-
-
-def _over(until: int, since: int) -> bool:
-    return 0 < until < since
-
-
-def _longest(claim: ClaimHistory, now: int, why: str) -> str:
-    """The wait of one claim: how long, how it ended, which stages took it, and who spends the time of the longest one."""
-    stages = sorted(claim.stages(now).items(), key=lambda pair: -pair[1])
-    told = ", ".join(f"{stage} {duration(micros)}" for stage, micros in stages[:TOLD])
-    whole = duration(claim.waited(now)) + " or more" * bool(claim.begun)
-    node = f" on {claim.node}" if claim.outcome == "bound" and claim.node else ""
-    many = f" in {_many(len(claim.attempts), 'attempt')}" if len(claim.attempts) > 1 else ""
-    words = why or (WHOSE[stages[0][0]] if stages else "")
-    return f"{claim.name} {whole}, {_OUTCOMES.get(claim.outcome, _OTHER)}{node}{many}: {told}" + f"; {words}" * bool(
-        words
-    )
 
 
 def _without_times(text: str) -> str:

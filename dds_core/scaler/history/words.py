@@ -183,29 +183,30 @@ def _stages(claim: ClaimHistory, now: int) -> Iterator[str]:
         yield f"most of it: {WHOSE[stages[0][0]]}"
 
 
-def advice(claim: ClaimHistory, history: History) -> Iterator[str]:
-    """What would have helped, as far as the log shows."""
-    failed = ((remedy(one), one.reason) for one in claim.attempts if one.outcome == "failed")
+def advice(claim: ClaimHistory, history: History, since: int = 0) -> Iterator[str]:
+    """What would have helped from the instant `since` on, as far as the log shows."""
+    attempts = claim.attempts_since(since)
+    failed = ((remedy(one), one.reason) for one in attempts if one.outcome == "failed")
     for helps, reason in dict.fromkeys(failed):
         if helps in _ADVICE:
             yield f"{_ADVICE[helps]} ({reason})"
-    diverted = sum(one.outcome == "diverted" for one in claim.attempts)
+    diverted = sum(one.outcome == "diverted" for one in attempts)
     if diverted and history.hands_over:
         times = "once" if diverted == 1 else f"{diverted} times"
         yield f"the device given by dds itself (hand_over: exchange): after a hand-over it was allocated elsewhere {times}"
-    stages = claim.stages(history.now)
+    stages = claim.stages(history.now, since)
     much = max(1, sum(stages.values()) // _MUCH)
     models = {model for one in claim.attempts for model in one.models}
     if stages.get(POOL, 0) >= much:
-        yield from _for_the_pool(claim, history, models)
+        yield from _for_the_pool(claim, history, models, since)
     if sum(stages.get(one, 0) for one in (FABRIC, DRIVER, OPERATOR)) >= much:
-        yield from _for_the_fabric(claim, history, models)
+        yield from _for_the_fabric(claim, history, models, since)
 
 
-def _for_the_pool(claim: ClaimHistory, history: History, models: set[str]) -> Iterator[str]:
+def _for_the_pool(claim: ClaimHistory, history: History, models: set[str], since: int) -> Iterator[str]:
     """Devices that idled while no node was found, and that the claim did not get in the end."""
     got = {uid for attempt in claim.attempts for uid in attempt.devices}
-    spans = [span for span in claim.spans if span.stage == POOL]
+    spans = [span for span in claim.spans if span.stage == POOL and span.length(history.now, since)]
     there = [one for one in history.devices.values() if one.model in models and one.uid not in got]
     idled = [one for one in there if any(_idled(part, span, history.now) for part in one.spans for span in spans)]
     if idled:
@@ -220,10 +221,10 @@ def _idled(part: DeviceSpan, span: Span, now: int) -> bool:
     return part.state == IDLE and bends and last - first >= MICROSECONDS
 
 
-def _for_the_fabric(claim: ClaimHistory, history: History, models: set[str]) -> Iterator[str]:
+def _for_the_fabric(claim: ClaimHistory, history: History, models: set[str], since: int) -> Iterator[str]:
     """Devices that had left the node shortly before the claim waited for one there."""
     for span in claim.spans:
-        if span.stage != FABRIC:
+        if span.stage != FABRIC or not span.length(history.now, since):
             continue
         gone = [one for one in history.devices.values() if one.named and one.model in models and one.node == span.node]
         gone = [one for one in gone if one.gone and span.since - _RECENTLY <= one.gone <= span.since]

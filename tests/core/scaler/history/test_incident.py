@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dds_core.events import PolicyChanged
-from dds_core.scaler.history import History
+from dds_core.scaler.blame import FABRIC, NODE, POOL, RETRY
+from dds_core.scaler.history import BOUND, ClaimHistory, History, Span
+from dds_core.scaler.history.claims import Attempt
+from dds_core.scaler.history.devices import DeviceHistory, DeviceSpan
+from dds_core.scaler.history.fold import Alert, Refused
 from dds_core.scaler.history.incident import Incident
+from dds_core.scaler.history.overview import overview
 from dds_core.scaler.policy import Policy
 from dds_core.timeline import Moment
 from tests.core.scaler.history.told import told
@@ -20,3 +25,92 @@ def test_nobody_is_told_to_let_dds_decide_once_it_does() -> None:
     change = PolicyChanged(policy=Policy(mode="attach").model_dump(mode="json"))
     history.take(Moment(moment.position + 1, moment.at, change, []))
     assert Incident(history, 0).todo() == []
+
+
+SECOND = 1_000_000
+
+
+def claim(name: str, *stages: tuple[str, int, int], attempts: tuple[Attempt, ...] = ()) -> ClaimHistory:
+    """A claim with these stages: the name of each, and the seconds at which it began and ended (0: it goes on)."""
+    spans = [Span(stage, since * SECOND, until * SECOND, "n0") for stage, since, until in stages]
+    return ClaimHistory(name, f"default/{name}", spans[0].since, spans=spans, attempts=list(attempts))
+
+
+def attempt(since: int, until: int, outcome: str, reason: str = "", cause: str = "") -> Attempt:
+    return Attempt(1, 1, since * SECOND, "n0", until * SECOND, outcome=outcome, reason=reason, cause=cause)
+
+
+def device(uid: str, state: str, since: int, until: int, uuid: str = "", claims: tuple[str, ...] = ()) -> DeviceHistory:
+    spans = [DeviceSpan(state, since * SECOND, until * SECOND, claims)]
+    named = since * SECOND if uuid else 0
+    return DeviceHistory(
+        uid, since * SECOND, uid, "r", uuid, "n0", "A100 40G", named=named, gone=until * SECOND, spans=spans
+    )
+
+
+def history_of(claims: list[ClaimHistory], devices: tuple[DeviceHistory, ...] = ()) -> History:
+    """From second 0 to 1000."""
+    history = History()
+    history.first, history.now = SECOND // 1000, 1000 * SECOND
+    history.claims = {one.uid: one for one in claims}
+    history.devices = {one.uid: one for one in devices}
+    return history
+
+
+def lost_before() -> History:
+    """`lost` waited for its deleted node and is bound from second 212 on; `over` waited from 450 to 520; `still` goes on waiting
+    from 900 on; all else that went wrong did so by second 200."""
+    failed = attempt(0, 180, "failed", "AttachTimeout", "no device within 180 s")
+    lost = claim(
+        "lost",
+        (NODE, 1, 180),
+        (RETRY, 180, 187),
+        (FABRIC, 187, 212),
+        (BOUND, 212, 0),
+        attempts=(failed, attempt(187, 212, "bound")),
+    )
+    over = claim("over", (POOL, 450, 520), (BOUND, 520, 0), attempts=(attempt(520, 520, "bound"),))
+    still = claim("still", (FABRIC, 900, 0), attempts=(attempt(900, 0, ""),))
+    history = history_of([lost, over, still], (device("vain", "idle", 100, 0, "GPU-1"),))
+    history.alerts = [Alert(200 * SECOND, "n0", "NoProgress", "it is slow")]
+    history.refused = [Refused(200 * SECOND, "RequestMade", "403 Forbidden")]
+    return history
+
+
+def test_in_a_period_only_what_happened_in_it_counts() -> None:
+    history = lost_before()
+    whole, late = Incident(history), Incident(history, 500 * SECOND)
+    told = whole.sections()
+    assert [one.stage for one in whole.waits] == [NODE, FABRIC, POOL, RETRY] and len(whole.vain) == 1
+    assert "1 × AttachTimeout" in told["failed"][0] and "403 Forbidden" in told["alerts"][-1]
+    assert {one.stage: one.micros // SECOND for one in late.waits} == {FABRIC: 100, POOL: 20}
+    assert [one.name for one in late.waiting] == ["default/still", "default/over"] and late.failures == []
+    assert (late.vain, late.alerts, late.refused.total()) == ([], [], 0)
+    assert [one.why for one in late.todo()] == ["default/still waits 1 min 40 s"]
+    assert late.outcomes() == "2 bound, 1 still waiting"
+    later = overview(history, 500 * SECOND)
+    assert {one.name: one.value for one in later.tiles}["longest wait"] == "1 min 40 s"
+    assert [one.stage for one in later.causes] == [FABRIC, POOL] and "AttachTimeout" not in " ".join(later.notes)
+
+
+def test_of_a_wait_that_began_before_the_period_the_line_says_how_long_it_was_in_all() -> None:
+    history = lost_before()
+    del history.claims["over"], history.claims["still"]
+    [line] = [one for one in Incident(history, 190 * SECOND).sections()["waited"] if "default/lost" in one]
+    assert line.startswith("default/lost 22.0 s of 3 min 31 s, bound on n0: fabric 22.0 s; the fabric")
+    assert Incident(history, 190 * SECOND).data()["waited_seconds"] == 22
+
+
+def test_a_period_in_which_claims_only_run_has_no_wait() -> None:
+    history = lost_before()
+    del history.claims["still"]
+    told = Incident(history, 530 * SECOND)
+    assert told.waiting == [] and told.sections()["first"] == [
+        "nothing to do: nothing waits, failed or was ordered in vain"
+    ]
+
+
+def test_nobody_is_told_to_delete_a_pod_that_runs() -> None:
+    assert not any("delete the pod" in one.do for one in Incident(lost_before()).todo())
+    history = history_of([claim("lost", (NODE, 1, 0), attempts=(attempt(1, 0, ""),))])
+    assert ["delete the pod" in one.do for one in Incident(history).todo()] == [True]
