@@ -3,21 +3,25 @@ person would read off the log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pytest
 
-from dds_core.events import Checkpoint
 from dds_core.lifecycle import BOUND as IN_USE
 from dds_core.lifecycle import WAITING
-from dds_core.scaler.folds import apply
 from dds_core.scaler.history import BOUND, ClaimHistory, History, Span
 from dds_core.scaler.history.words import advice, folded, summary
-from dds_core.scaler.state import PROJECTION, State, dump
+from dds_core.scaler.state import State
 from dds_core.scaler.timeline import Directory, timeline
-from dds_core.timeline import Moment
-from tests.core.scaler.history.told import LOGS, RECORDINGS, begins_anew, differences, side_by_side, told
+from tests.core.scaler.history.told import (
+    LOGS,
+    RECORDINGS,
+    beginning_later,
+    differences,
+    new_states,
+    side_by_side,
+    told,
+)
 
 
 def of(name: str, claim: str) -> ClaimHistory:
@@ -117,33 +121,6 @@ def test_waiting_for_the_pool_is_told_from_waiting_for_the_scheduler() -> None:
     longest = max(histories.claims.values(), key=lambda one: one.stages(histories.now).get("pool", 0))
     stages = longest.stages(histories.now)
     assert stages["pool"] > sum(stages.values()) / 2
-
-
-def beginning_later(name: str, where: Callable[[State], bool]) -> Iterator[list[Moment]]:
-    """The moments from each one on before which the state is so, after a checkpoint."""
-    moments, state = list(told(name)), State()
-    for place, moment in enumerate(moments):
-        state = begins_anew(state, moment, first=not place)
-        for event in (moment.fact, *moment.caused):
-            if event is not None:
-                apply(state, event, moment.at)
-                state.dirty.clear()
-        if where(state):
-            checkpoint = Checkpoint(projection=PROJECTION, picture=dump(state))
-            yield [Moment(moment.position, moment.at, checkpoint, []), *moments[place + 1 :]]
-
-
-def new_states() -> Callable[[State], bool]:
-    """True where a claim is in a state in which none was before."""
-    seen: set[str] = set()
-
-    def new(state: State) -> bool:
-        states = {life.state for uid, life in state.lifecycle.lives.rows.items() if uid in state.demand.claims}
-        found = not states <= seen
-        seen.update(states)
-        return found
-
-    return new
 
 
 def since(one: ClaimHistory, at: int) -> list[Span]:

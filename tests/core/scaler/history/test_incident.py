@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dds_core.events import PolicyChanged
 from dds_core.scaler.blame import FABRIC, NODE, POOL, RETRY
 from dds_core.scaler.history import BOUND, ClaimHistory, History, Span
@@ -12,7 +14,7 @@ from dds_core.scaler.history.incident import Incident
 from dds_core.scaler.history.overview import overview
 from dds_core.scaler.policy import Policy
 from dds_core.timeline import Moment
-from tests.core.scaler.history.told import told
+from tests.core.scaler.history.told import LOGS, beginning_later, new_states, told
 
 
 def test_nobody_is_told_to_let_dds_decide_once_it_does() -> None:
@@ -99,6 +101,19 @@ def test_of_a_wait_that_began_before_the_period_the_line_says_how_long_it_was_in
     [line] = [one for one in Incident(history, 190 * SECOND).sections()["waited"] if "default/lost" in one]
     assert line.startswith("default/lost 22.0 s of 3 min 31 s, bound on n0: fabric 22.0 s; the fabric")
     assert Incident(history, 190 * SECOND).data()["waited_seconds"] == 22
+
+
+@pytest.mark.parametrize("name", ["node_limit", "burst", "binding_timeout", *LOGS])
+def test_a_period_is_told_alike_from_wherever_the_log_is_read(name: str) -> None:
+    whole = History().read(told(name))
+    for moments in beginning_later(name, new_states()):
+        rest = History().read(moments)
+        since = (rest.first + rest.now) // 2
+        here, there = Incident(rest, since).data(), Incident(whole, since).data()
+        assert [here[one] for one in TOLD_ALIKE] == [there[one] for one in TOLD_ALIKE]
+
+
+TOLD_ALIKE = ("from", "to", "waited_seconds", "waits", "failures", "never_used", "device_seconds", "alerts", "refused")
 
 
 def test_a_period_in_which_claims_only_run_has_no_wait() -> None:
