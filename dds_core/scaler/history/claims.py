@@ -7,6 +7,7 @@ known, only these.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -183,6 +184,14 @@ class ClaimHistory:
     def attempts_since(self, since: int) -> list[Attempt]:
         """The attempts that ended at an instant or later, or go on."""
         return [one for one in self.attempts if not 0 < one.until < since]
+
+    def mostly(self, attempt: Attempt) -> str:
+        """The stage in which most of an attempt's time went, "" if none took any."""
+        found: Counter[str] = Counter()
+        for span in self.spans:
+            until = min(span.until or attempt.until, attempt.until)
+            found[span.stage] += max(0, until - max(span.since, attempt.since))
+        return max(+found, key=lambda stage: found[stage], default="")
 
     def cut(self, before: int) -> None:
         """Forget what ended before an instant, except the last span and attempt."""

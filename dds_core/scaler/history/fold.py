@@ -158,8 +158,8 @@ class History:
         return f"{model.model}, fabric {pool[1].rpartition('-fabric')[2]}" if model is not None else ""
 
     def forget(self, claims: Iterable[str], devices: Iterable[str], most: int, before: int) -> None:
-        """Drop these ended claims and devices (uids), all alerts and refused writes but the newest `most`, and of the other claims
-        and devices the spans and attempts that ended before an instant, except the last of each."""
+        """Drop these ended claims and devices (uids), all alerts and refused writes but the newest `most`, and of all others the
+        spans and attempts that ended before an instant, except the last of each."""
         for claim in self.claims.values():
             claim.cut(before)
         for device in self.devices.values():

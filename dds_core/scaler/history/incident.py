@@ -13,7 +13,7 @@ from dds_core.scaler.history.claims import ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.fold import Alert, History
 from dds_core.scaler.history.verdicts import never_used, verdict
-from dds_core.scaler.history.words import BOTH, TOO_LARGE, advice, remedy, waited
+from dds_core.scaler.history.words import BOTH, DELETED, TOO_LARGE, advice, remedy, waited
 from dds_core.scaler.timeline.words import CONDITION, OTHERS
 from dds_core.timeline.instants import duration, rfc3339, time_of_day
 
@@ -72,6 +72,7 @@ FIRST: Mapping[str, tuple[str, str]] = {
     "Undecided": ("ask for less, or in fewer claims", EVENTS),
     "AttachFailed": ("ask the fabric's team: it refused the attach", "cool-downs"),
     "AttachTimeout": ("ask the fabric's team: no device came in time", OPERATOR),
+    DELETED: ("see who deletes nodes on which claims wait: their attempts fail", EVENTS),
     "NodeLimit": ("see the node's limit of devices, or spread the pods", EVENTS),
     TOO_LARGE: ("ask for no more devices in one claim than a node may have, or raise the limit", EVENTS),
     BOTH: ("ask for one of the two models: no node may have both (device-info)", EVENTS),
@@ -104,6 +105,7 @@ docs/operations.md. The most urgent first; failures come in the order of how man
 FAULT: Mapping[str, str] = {
     "AttachFailed": "the fabric",
     "AttachTimeout": "the fabric or the operator",
+    DELETED: "who deleted the node",
     "NodeLimit": "the node's limit",
     "Coexistence": "models that may not share a node",
     "RequestOwnedByOther": "the request's owner",
@@ -112,7 +114,7 @@ FAULT: Mapping[str, str] = {
     "HandOverInVain": "the scheduler",
     "OrderRefused": "the API server's admission",
 }
-"""By the reason of a failure: whose fault it is."""
+"""By what `remedy` gives, or by the reason of a failure: whose fault it is. Of a stage it is its owner's."""
 
 
 class Waited(NamedTuple):
@@ -217,7 +219,13 @@ class Incident:
             elif one.outcome == "failed" and one.cause.startswith(CONDITION):
                 found[one.cause.removeprefix(CONDITION).split(" ")[0], one.by, ""].append(("", claim.name))
             elif one.outcome == "failed":
-                found[one.reason, FAULT.get(one.reason, one.by), remedy(one)].append((one.cause, claim.name))
+                helps = remedy(claim, one)
+                by = (
+                    WHOSE[helps].partition(":")[0]
+                    if helps in WHOSE
+                    else FAULT.get(helps, FAULT.get(one.reason, one.by))
+                )
+                found[one.reason, by, helps].append((one.cause, claim.name))
         for (reason, by, helps), rows in sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0])):
             [(cause, alike)] = Counter(cause for cause, _ in rows).most_common(1)
             names = tuple(dict.fromkeys(name for _, name in rows))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from dds_core.scaler.blame import DRIVER, FABRIC, OPERATOR, POOL, TAKEN, WHOSE
+from dds_core.scaler.blame import DRIVER, FABRIC, NODE, OPERATOR, POOL, TAKEN, WHOSE
 from dds_core.scaler.history.claims import BOUND, ENDED, Attempt, ClaimHistory, Span
 from dds_core.scaler.history.devices import DeviceHistory, DeviceSpan
 from dds_core.scaler.history.fold import History
@@ -22,7 +22,7 @@ _RECENTLY = 300 * MICROSECONDS
 _MUCH = 5
 """Advice is given for a stage that took at least 1/_MUCH of the wait."""
 
-TOO_LARGE, BOTH = "claim larger than the limit", "pod with both models"
+TOO_LARGE, BOTH, DELETED = "claim larger than the limit", "pod with both models", "node deleted"
 _ADVICE = {
     "NodeLimit": "a higher limit of devices per node, or pods that spread over more nodes",
     TOO_LARGE: "a claim that asks for no more than a node may have, or a higher limit of devices per node",
@@ -31,6 +31,9 @@ _ADVICE = {
     "RequestOwnedByOther": "a request that dds may size: the one on the node belongs to somebody else",
     "AttachFailed": "nothing on this side: the fabric refused; its manager has the cause",
     "AttachTimeout": "a faster fabric, or a longer attach budget: it had not said no",
+    OPERATOR: "an operator that asks the fabric at once, or a longer attach budget: the fabric was not slow",
+    DRIVER: "a driver that lists a device soon, or a longer attach budget: the device was there",
+    DELETED: "a node that stays: it was deleted while its device came",
     "HandOverInVain": "a claim that asks for what the nodes list: the scheduler left devices that were free for it",
     "DeviceUnsuitable": "a claim that the fabric's devices can satisfy: what came does not match its selectors",
     "NodeUnschedulable": "a node that stays open until the pod is bound",
@@ -38,8 +41,12 @@ _ADVICE = {
 """By what `remedy` gives."""
 
 
-def remedy(one: Attempt) -> str:
-    """What helps depends on it: the reason of the failure, more exactly if no other node would have served the claim either."""
+def remedy(claim: ClaimHistory, one: Attempt) -> str:
+    """What helps depends on it: the reason of the failure; more exactly if no other node would have served the claim either, and
+    if no device came in time: then the stage that took the time, unless that was the fabric's."""
+    if one.reason == "AttachTimeout":
+        stage = claim.mostly(one)
+        return DELETED if stage == NODE else one.reason if stage in ("", FABRIC) else stage
     if one.reason == "NodeLimit" and one.cause.startswith(ASKS_FOR):
         return TOO_LARGE
     return BOTH if one.reason == "Coexistence" and one.cause.endswith(WANTS_BOTH) else one.reason
@@ -186,7 +193,7 @@ def _stages(claim: ClaimHistory, now: int) -> Iterator[str]:
 def advice(claim: ClaimHistory, history: History, since: int = 0) -> Iterator[str]:
     """What would have helped from the instant `since` on, as far as the log shows."""
     attempts = claim.attempts_since(since)
-    failed = ((remedy(one), one.reason) for one in attempts if one.outcome == "failed")
+    failed = ((remedy(claim, one), one.reason) for one in attempts if one.outcome == "failed")
     for helps, reason in dict.fromkeys(failed):
         if helps in _ADVICE:
             yield f"{_ADVICE[helps]} ({reason})"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from dds_core.events import PolicyChanged
-from dds_core.scaler.blame import FABRIC, NODE, POOL, RETRY
+from dds_core.scaler.blame import DRIVER, FABRIC, NODE, OPERATOR, ORDER, POOL, RETRY
 from dds_core.scaler.history import BOUND, ClaimHistory, History, Span
 from dds_core.scaler.history.claims import Attempt
 from dds_core.scaler.history.devices import DeviceHistory, DeviceSpan
 from dds_core.scaler.history.fold import Alert, Refused
 from dds_core.scaler.history.incident import Incident
 from dds_core.scaler.history.overview import overview
+from dds_core.scaler.history.words import advice
 from dds_core.scaler.policy import Policy
 from dds_core.timeline import Moment
 from tests.core.scaler.history.told import LOGS, beginning_later, new_states, told
@@ -129,3 +130,33 @@ def test_nobody_is_told_to_delete_a_pod_that_runs() -> None:
     assert not any("delete the pod" in one.do for one in Incident(lost_before()).todo())
     history = history_of([claim("lost", (NODE, 1, 0), attempts=(attempt(1, 0, ""),))])
     assert ["delete the pod" in one.do for one in Incident(history).todo()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("stage", "by", "do", "helps"),
+    [
+        (FABRIC, "the fabric or the operator", "ask the fabric's team", "a faster fabric"),
+        (OPERATOR, "the operator", "see the operator", "an operator that asks"),
+        (DRIVER, "the vendor's driver", "see the vendor's driver", "a driver that lists"),
+        (NODE, "who deleted the node", "see who deletes nodes", "a node that stays"),
+        (ORDER, "dds", "see what keeps dds from ordering", ""),
+    ],
+)
+def test_who_let_an_attempt_time_out_is_whose_time_it_was(stage: str, by: str, do: str, helps: str) -> None:
+    """The stages of other attempts are not counted: the second one took longer with the fabric, and was served."""
+    ended = attempt(1, 181, "failed", "AttachTimeout", "no device within 180 s")
+    one = claim(
+        "slow",
+        (FABRIC, 1, 20),
+        (stage, 20, 181),
+        (RETRY, 181, 200),
+        (FABRIC, 200, 700),
+        (BOUND, 700, 0),
+        attempts=(ended, attempt(200, 700, "bound")),
+    )
+    history = history_of([one])
+    found = Incident(history)
+    assert [(failure.reason, failure.by) for failure in found.failures] == [("AttachTimeout", by)]
+    assert found.todo()[0].do.startswith(do) and found.todo()[0].why == "1 × AttachTimeout"
+    told = [text for text in advice(one, history) if text.endswith("(AttachTimeout)")]
+    assert [text.startswith(helps) for text in told] == [True] * bool(helps)
