@@ -143,13 +143,14 @@ class Failure(NamedTuple):
 
 
 class Vain(NamedTuple):
-    """A device that was ordered in vain, and for how long it was there (microseconds)."""
+    """A device that was ordered in vain, and for how long it was there (microseconds); if none `came`, how long that took."""
 
     device: str
     node: str
     model: str
     micros: int
     verdict: str
+    came: bool
 
 
 class Todo(NamedTuple):
@@ -172,7 +173,8 @@ class Incident:
     def __init__(self, history: History, since: int = 0) -> None:
         self.history, self.now = history, history.now
         self.since = max(history.first, since)
-        self.claims, self.devices = ranked(history, self.since), devices_since(history, self.since)
+        self.claims, resources = ranked(history, self.since), devices_since(history, self.since)
+        self.devices = [one for one in resources if one.came]
         self.whys: Mapping[str, str] = {}
         self.alerts = [one for one in history.alerts if one.at >= self.since]
         refused = (one for one in history.refused if one.at >= self.since)
@@ -183,13 +185,15 @@ class Incident:
         self.failures = list(self._failures())
         self.spent, self.by_model = Counter[str](), Counter[str]()
         self.vain: list[Vain] = []
-        for one in self.devices:
+        for one in resources:
             spent = one.spent(self.now, self.since)
-            self.spent.update(spent)
-            self.by_model[one.model] += (micros := sum(spent.values()))
+            micros = sum(spent.values())
+            if one.came:
+                self.spent.update(spent)
+                self.by_model[one.model] += micros
             if one.first >= self.since and never_used(one, history):
-                self.vain.append(Vain(one.name, one.node, one.model, micros, verdict(one, history)))
-        self.vain.sort(key=lambda one: (-one.micros, one.device))
+                self.vain.append(Vain(one.name, one.node, one.model, micros, verdict(one, history), one.came))
+        self.vain.sort(key=lambda one: (not one.came, -one.micros, one.device))
 
     def waited(self, claim: ClaimHistory) -> int:
         """Microseconds for which it waited."""
@@ -253,7 +257,9 @@ class Incident:
                 why.setdefault(key, f"{claim.name} {verb} {self._took(claim)}")
         if self.vain:
             order.append(VAIN)
-            why[VAIN] = f"{_many(len(self.vain), 'device')} never used"
+            came = sum(one.came for one in self.vain)
+            told = {"never used": _many(came, "device"), "that brought none": _many(len(self.vain) - came, "order")}
+            why[VAIN] = ", ".join(f"{many} {what}" for what, many in told.items() if not many.startswith("0 "))
         return [Todo(FIRST[one][0], why[one], FIRST[one][1]) for one in dict.fromkeys(order) if one in FIRST]
 
     def advice(self) -> list[str]:
@@ -355,7 +361,7 @@ class Incident:
         shares = ((state, round(100 * micros / whole)) for state, micros in self.spent.most_common() if micros)
         told = ", ".join(f"{_WHAT.get(state, state)} {share} %" for state, share in shares if share)
         there = f"{_many(len(self.devices), 'device')} on {_many(len({one.node for one in self.devices}), 'node')}"
-        needless = sum(one.micros for one in self.vain)
+        needless = sum(one.micros for one in self.vain if one.came)
         vain = f"; {duration(needless)} of it never used" if needless else ""
         yield f"{duration(whole)} of device-time, {there}: {told}{vain}" + (f"; {cost}" if cost else "")
 

@@ -233,7 +233,7 @@ def _for_the_fabric(claim: ClaimHistory, history: History, models: set[str], sin
     for span in claim.spans:
         if span.stage != FABRIC or not span.length(history.now, since):
             continue
-        gone = [one for one in history.devices.values() if one.named and one.model in models and one.node == span.node]
+        gone = [one for one in history.devices.values() if one.came and one.model in models and one.node == span.node]
         gone = [one for one in gone if one.gone and span.since - _RECENTLY <= one.gone <= span.since]
         if gone:
             ago = duration(span.since - max(one.gone for one in gone))

@@ -12,6 +12,8 @@ from dds_core.scaler.history.devices import DeviceHistory, DeviceSpan
 from dds_core.scaler.history.fold import Alert, Refused
 from dds_core.scaler.history.incident import Incident
 from dds_core.scaler.history.overview import overview
+from dds_core.scaler.history.usage import usage
+from dds_core.scaler.history.verdicts import verdict
 from dds_core.scaler.history.words import advice
 from dds_core.scaler.policy import Policy
 from dds_core.timeline import Moment
@@ -160,3 +162,42 @@ def test_who_let_an_attempt_time_out_is_whose_time_it_was(stage: str, by: str, d
     assert found.todo()[0].do.startswith(do) and found.todo()[0].why == "1 × AttachTimeout"
     told = [text for text in advice(one, history) if text.endswith("(AttachTimeout)")]
     assert [text.startswith(helps) for text in told] == [True] * bool(helps)
+
+
+def failed_orders() -> History:
+    """Two resources in error that never named a device, of which one is still there, and a device that was used."""
+    gone, there = (
+        attempt(1, 100, "failed", "AttachFailed", "no"),
+        attempt(100, 200, "failed", "AttachFailed", "no"),
+    )
+    one = claim("one", (FABRIC, 1, 100), (RETRY, 100, 101), (FABRIC, 101, 200), (RETRY, 200, 0), attempts=(gone, there))
+    used = device("used", "used", 1, 501, "GPU-1", ("other",))
+    refused = [device("r1", "error", 1, 300), device("r2", "error", 100, 0)]
+    for resource, tried in zip(refused, one.attempts, strict=True):
+        resource.meant = ("one", tried.since)
+    return history_of([one], (used, *refused))
+
+
+def test_an_order_that_brought_no_device_takes_no_device_time() -> None:
+    history = failed_orders()
+    found = Incident(history)
+    assert [one.name for one in found.devices] == ["GPU-1"]
+    assert +found.spent == {"used": 500 * SECOND} and found.by_model == {"A100 40G": 500 * SECOND}
+    assert found.sections()["cost"] == ["8 min 20 s of device-time, 1 device on 1 node: in use 100 %"]
+    assert {one.name: one.value for one in overview(history).tiles}["devices"] == "1"
+    spent = usage(history, ("model",), str)
+    assert {state: micros for state, micros in spent["A100 40G",].items() if micros} == {"used": 500 * SECOND}
+
+
+def test_an_order_that_brought_no_device_is_told_as_one() -> None:
+    found = Incident(failed_orders())
+    assert [(one.came, one.verdict.partition(":")[0]) for one in found.vain] == [(False, "never came")] * 2
+    assert found.todo()[-1].why == "2 orders that brought none"
+
+
+def test_a_claim_that_still_waits_was_not_given_up() -> None:
+    history = failed_orders()
+    last = history.devices["r2"]
+    assert verdict(last, history) == "never came: ordered for default/one, which still waits after AttachFailed"
+    history.claims["one"].enter("", 900 * SECOND)
+    assert verdict(last, history) == "never came: ordered for default/one, which was given up after AttachFailed"
