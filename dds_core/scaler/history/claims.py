@@ -318,7 +318,7 @@ class ClaimHistory:
             self._last.node = node
             self._last.devices = move.devices or self._last.devices
         else:
-            self._end("diverted", at, "", move.cause, by) if move.landed else self._end("moved", at, "", move.cause)
+            self._end("diverted" if move.landed else "moved", at, "", move.cause, by)
             self.taken = ("", 0)
             since = move.began or at
             if not self.spans or self.spans[-1].until:

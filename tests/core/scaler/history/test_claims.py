@@ -9,10 +9,12 @@ import pytest
 
 from dds_core.lifecycle import BOUND as IN_USE
 from dds_core.lifecycle import WAITING
+from dds_core.scaler.events import ClaimMoved
 from dds_core.scaler.history import BOUND, ClaimHistory, History, Span
 from dds_core.scaler.history.words import advice, folded, summary
 from dds_core.scaler.state import State
 from dds_core.scaler.timeline import Directory, timeline
+from dds_core.scaler.timeline.words import OTHERS
 from tests.core.scaler.history.told import (
     LOGS,
     RECORDINGS,
@@ -114,6 +116,20 @@ def test_an_attempt_that_goes_on_has_no_cause_of_the_one_before() -> None:
                 found.add((one.attempts[-1].outcome, one.cause))
     assert {cause for outcome, cause in found if not outcome} == {""}
     assert any(cause for outcome, cause in found if outcome == "failed")
+
+
+@pytest.mark.parametrize(("landed", "outcome"), [("", "moved"), ("elsewhere", "diverted")])
+def test_an_attempt_that_is_lost_names_who_set_a_condition(landed: str, outcome: str) -> None:
+    """Of an exchange that another client's condition cut short the scheduler allocates anew without a hand-over of dds."""
+    one = ClaimHistory("u", "default/b", 1)
+    first = ClaimMoved(claim="u", trigger="allocated_pool", source="New", target="Pending", cycle=1, attempt=1)
+    one.moved(first, 1, "node0001", ("A100 40G",), ())
+    one.by = OTHERS
+    again = ClaimMoved(
+        claim="u", trigger="allocated_pool", source="Attached", target="Pending", cycle=1, attempt=2, landed=landed
+    )
+    one.moved(again, 9, "node0000", ("A100 40G",), ())
+    assert [(a.outcome, a.by) for a in one.attempts] == [(outcome, OTHERS), ("", "")]
 
 
 def test_waiting_for_the_pool_is_told_from_waiting_for_the_scheduler() -> None:
