@@ -211,19 +211,17 @@ class ClaimHistory:
             case lifecycle.BOUND:
                 self._waited_until(life.since, BOUND, life.node)
                 self._end(BOUND, life.since)
-            case lifecycle.ATTACHED:
-                self._waited_until(life.since, stage, life.node)
-            case lifecycle.PENDING | lifecycle.ATTACHING:
+            case lifecycle.PENDING | lifecycle.ATTACHING | lifecycle.ATTACHED:
                 self._waited_until(self.first, stage, life.node if life.allocation is not None else "")
             case lifecycle.FAILED:
                 self._end("failed", life.since, failing[0], failing[1] or "why was told before the log begins")
                 if self.waits:
-                    self._waited_until(life.since, stage)
+                    self._waited_until(self.first, stage)
             case _:
                 self._end(ENDED, life.since, "", "it had ended when the log begins")
 
     def _waited_until(self, at: int, stage: str, node: str = "") -> None:
-        """It had waited since the attempt began, and is in this stage now."""
+        """It had waited since the attempt began, in stages that are not known, and is in this one now."""
         self.earlier = max(0, at - self._last.since)
         self.enter(stage, at, node)
 

@@ -157,6 +157,8 @@ def test_a_log_that_begins_in_the_middle_tells_what_follows(name: str) -> None:
         for uid, one in rest.claims.items():
             other = whole.claims[uid]
             assert since(one, rest.first) == since(other, rest.first), one.name
+            waits = [span for span in one.spans if span.stage != BOUND]
+            assert all(span.since >= rest.first for span in waits), "no stage is known of the time before the log"
             if one.outcome not in ("ended", "unused"):
                 assert (one.outcome, one.node) == (other.outcome, other.node), one.name
             if one.begun and one.attempts:
