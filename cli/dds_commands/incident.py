@@ -43,7 +43,8 @@ def incident(
     dds incident
     dds incident incident.jsonl.gz --since 02:10 --until 02:40
 
-    With --since a log is read from its last checkpoint before that instant; of waits that began earlier it says "or more".
+    With --since only what happened since then counts: of a wait that began earlier the part that lies in the period ("40 s of
+    3 min"), of devices those that were ordered in it. A log is read from its last checkpoint before that instant.
     """
     rates = read_rates(price_file, None)
     with Opened() as opened:
@@ -79,10 +80,11 @@ def _whys(source: Source, last: Place, found: Incident) -> dict[str, str]:
     the pool if that took most of it."""
     whys: dict[str, str] = {}
     worst = found.waiting[0] if found.waiting else None
-    if worst is not None and not worst.waits and found.waits:
-        longest = max(worst.spans, key=lambda span: span.length(found.now) if span.stage != BOUND else 0)
+    if worst is not None and not worst.waits:
+        waits = (span for span in worst.spans if span.stage != BOUND)
+        longest = max(waits, key=lambda span: span.length(found.now, found.since))
         if longest.stage == POOL:
-            state = source.state((longest.since + longest.until) // 2, None)
+            state = source.state((max(longest.since, found.since) + longest.until) // 2, None)
             whys = {one.uid: one.why for one in unallocated(state) if one.uid == worst.uid}
     if any(one.waits for one in found.waiting):
         state = source.state(*last)

@@ -134,7 +134,10 @@ class Account:
             for claim in several:
                 yield f"{claim.name}: {(summary(claim, self.history) or ['nobody waited for it'])[0]}"
             for claim in self.claims[-1:] if not several else ():
-                yield from summary(claim, self.history)
+                many = len(claim.pods) if self.subject.kind == "pod" else 1
+                whose = f"its claim {claim.name} of {many} pods: " if many > 1 else ""
+                lines = summary(claim, self.history)
+                yield from (whose * (not place) + line for place, line in enumerate(lines))
             yield from devices_summary(self.devices, self.history)
 
     def in_short(self) -> list[Entry]:

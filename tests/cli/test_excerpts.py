@@ -68,6 +68,12 @@ def test_a_pod_that_was_there_when_the_log_begins_waited_so_long_at_least() -> N
     assert "pod default/train-1: bound to node0000 after 2.2 s or more, deleted at 02:11:30\n" in told
 
 
+def test_the_use_of_a_claim_that_pods_share_is_told_as_the_claims() -> None:
+    told = fine("timeline", "pod/default/odd3-0", str(DATA / "logs" / "fleet-18-scaler.log.jsonl.gz")).splitlines()
+    assert told[1] == "pod default/odd3-0: bound to node0001 after 11.9 s, deleted at 00:12:54"
+    assert told[2] == "its claim default/odd3 of 2 pods: bound to node0001 after 11.9 s, in use for 5 min 02 s"
+
+
 def named(entries: Iterable[Entry]) -> list[Entry]:
     """Without what is said of erased events, of which nothing says whom they concerned."""
     return [entry._replace(notes=tuple(note for note in entry.notes if note.kind != "erased")) for entry in entries]

@@ -7,6 +7,7 @@ known, only these.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -49,9 +50,9 @@ class Span(NamedTuple):
     node: str = ""
     by: str = ""
 
-    def length(self, now: int) -> int:
-        """Microseconds; until `now` while it goes on."""
-        return max(0, (self.until or now) - self.since)
+    def length(self, now: int, since: int = 0) -> int:
+        """Microseconds from the instant `since` on; until `now` while it goes on."""
+        return max(0, (self.until or now) - max(self.since, since))
 
 
 @dataclass(slots=True)
@@ -160,19 +161,35 @@ class ClaimHistory:
 
     def waited(self, now: int) -> int:
         """Microseconds in all waits together."""
-        return self.earlier + sum(span.length(now) for span in self.spans if span.stage != BOUND)
+        return self.earlier + self.waited_since(0, now)
+
+    def waited_since(self, since: int, now: int) -> int:
+        """Microseconds of the waits from an instant on, as far as the log has them."""
+        return sum(self.stages(now, since).values())
 
     def used(self, now: int) -> int:
         """Microseconds in use."""
         return sum(span.length(now) for span in self.spans if span.stage == BOUND)
 
-    def stages(self, now: int) -> dict[str, int]:
-        """Microseconds of each stage that took any, in the order of a wait."""
+    def stages(self, now: int, since: int = 0) -> dict[str, int]:
+        """Microseconds of each stage that took any from the instant `since` on, in the order of a wait."""
         found = dict.fromkeys(STAGES, 0)
         for span in self.spans:
             if span.stage != BOUND:
-                found[span.stage] += span.length(now)
+                found[span.stage] += span.length(now, since)
         return {stage: micros for stage, micros in found.items() if micros}
+
+    def attempts_since(self, since: int) -> list[Attempt]:
+        """The attempts that ended at an instant or later, or go on."""
+        return [one for one in self.attempts if not 0 < one.until < since]
+
+    def mostly(self, attempt: Attempt) -> str:
+        """The stage in which most of an attempt's time went, "" if none took any."""
+        found: Counter[str] = Counter()
+        for span in self.spans:
+            until = min(span.until or attempt.until, attempt.until)
+            found[span.stage] += max(0, until - max(span.since, attempt.since))
+        return max(+found, key=lambda stage: found[stage], default="")
 
     def cut(self, before: int) -> None:
         """Forget what ended before an instant, except the last span and attempt."""
@@ -192,19 +209,17 @@ class ClaimHistory:
             case lifecycle.BOUND:
                 self._waited_until(life.since, BOUND, life.node)
                 self._end(BOUND, life.since)
-            case lifecycle.ATTACHED:
-                self._waited_until(life.since, stage, life.node)
-            case lifecycle.PENDING | lifecycle.ATTACHING:
+            case lifecycle.PENDING | lifecycle.ATTACHING | lifecycle.ATTACHED:
                 self._waited_until(self.first, stage, life.node if life.allocation is not None else "")
             case lifecycle.FAILED:
                 self._end("failed", life.since, failing[0], failing[1] or "why was told before the log begins")
                 if self.waits:
-                    self._waited_until(life.since, stage)
+                    self._waited_until(self.first, stage)
             case _:
                 self._end(ENDED, life.since, "", "it had ended when the log begins")
 
     def _waited_until(self, at: int, stage: str, node: str = "") -> None:
-        """It had waited since the attempt began, and is in this stage now."""
+        """It had waited since the attempt began, in stages that are not known, and is in this one now."""
         self.earlier = max(0, at - self._last.since)
         self.enter(stage, at, node)
 
@@ -299,7 +314,7 @@ class ClaimHistory:
             self._last.node = node
             self._last.devices = move.devices or self._last.devices
         else:
-            self._end("diverted", at, "", move.cause, by) if move.landed else self._end("moved", at, "", move.cause)
+            self._end("diverted" if move.landed else "moved", at, "", move.cause, by)
             self.taken = ("", 0)
             since = move.began or at
             if not self.spans or self.spans[-1].until:

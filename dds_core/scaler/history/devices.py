@@ -62,6 +62,11 @@ class DeviceHistory:
         return self.uuid or self.resource
 
     @property
+    def came(self) -> bool:
+        """Whether the fabric gave a device, with a UUID. Else the resource is an order, or one that failed."""
+        return self.named > 0
+
+    @property
     def coming(self) -> Coming:
         """How far it came on its way to its node."""
         return Coming(self.first, self.called, self.named, self.sought, self.listed, self.ready)

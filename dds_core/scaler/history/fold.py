@@ -57,11 +57,19 @@ class Alert(NamedTuple):
     text: str
 
 
+class Refused(NamedTuple):
+    """A write that the API server refused: when, which kind, and why."""
+
+    at: int
+    write: str
+    text: str
+
+
 class History:
     """The claims and devices of a log by uid, ended ones included, its alerts and its pools. Begins empty, or at the log's first
     checkpoint. `first`, `now`: instants of the first and the newest moment; use is counted from `first`, which may be set.
-    `synced`: the process has listed everything since its start; `stale`: the resources that it cannot watch now. `refused`: how
-    often which write was refused, and in which words."""
+    `synced`: the process has listed everything since its start; `stale`: the resources that it cannot watch now. `refused`: the
+    writes that were refused."""
 
     def __init__(self, known: Known | None = None) -> None:
         """`known`: that of a teller that is given the same moments."""
@@ -69,7 +77,7 @@ class History:
         self.devices: dict[str, DeviceHistory] = {}
         self.alerts: list[Alert] = []
         self.stock = Stock()
-        self.refused: Counter[tuple[str, str]] = Counter()
+        self.refused: list[Refused] = []
         self._ordered: dict[str, list[tuple[str, int]]] = {}
         self._unasked: Counter[str] = Counter()
         self.first = self.now = 0
@@ -150,8 +158,8 @@ class History:
         return f"{model.model}, fabric {pool[1].rpartition('-fabric')[2]}" if model is not None else ""
 
     def forget(self, claims: Iterable[str], devices: Iterable[str], most: int, before: int) -> None:
-        """Drop these ended claims and devices (uids), all alerts but the newest `most`, and of all others the spans and attempts
-        that ended before an instant, except the last of each."""
+        """Drop these ended claims and devices (uids), all alerts and refused writes but the newest `most`, and of all others the
+        spans and attempts that ended before an instant, except the last of each."""
         for claim in self.claims.values():
             claim.cut(before)
         for device in self.devices.values():
@@ -166,7 +174,7 @@ class History:
                     del self._device_of[key]
             if self._with_uuid.get(gone.uuid) == uid:
                 del self._with_uuid[gone.uuid]
-        del self.alerts[:-most]
+        del self.alerts[:-most], self.refused[:-most]
         self.stock.cut(before)
         self._known.forget(most * _NAMES)
 
@@ -211,7 +219,7 @@ class History:
             case e.Stale():
                 self.stale.add(fact.resource)
             case e.WriteRefused():
-                self.refused[fact.action, f"{fact.code} {fact.reason} {fact.text}".rstrip()] += 1
+                self.refused.append(Refused(at, fact.action, f"{fact.code} {fact.reason} {fact.text}".rstrip()))
             case e.Synced():
                 self.synced, self._looks.since = True, self._looks.since or at
                 self.stale.clear()

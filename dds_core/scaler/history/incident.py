@@ -13,7 +13,7 @@ from dds_core.scaler.history.claims import ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.fold import Alert, History
 from dds_core.scaler.history.verdicts import never_used, verdict
-from dds_core.scaler.history.words import BOTH, TOO_LARGE, advice, remedy
+from dds_core.scaler.history.words import BOTH, DELETED, TOO_LARGE, advice, remedy, waited
 from dds_core.scaler.timeline.words import CONDITION, OTHERS
 from dds_core.timeline.instants import duration, rfc3339, time_of_day
 
@@ -36,6 +36,8 @@ _OUTCOMES = {
 _OTHER = "moved on"
 LOST = {"diverted": "allocated elsewhere after a hand-over", "moved": "allocated anew"}
 _WHAT = {"used": "in use", "error": "in error"}
+_OF_PRESENT = (blame.GOING, blame.NODE)
+"""Stages that call for nothing once the wait is over."""
 _OF_ONE = ("a shorter idle time", "a longer idle time", "the device given by dds itself")
 """Advice that ends, after its last colon, with details of one claim."""
 
@@ -70,6 +72,7 @@ FIRST: Mapping[str, tuple[str, str]] = {
     "Undecided": ("ask for less, or in fewer claims", EVENTS),
     "AttachFailed": ("ask the fabric's team: it refused the attach", "cool-downs"),
     "AttachTimeout": ("ask the fabric's team: no device came in time", OPERATOR),
+    DELETED: ("see who deletes nodes on which claims wait: their attempts fail", EVENTS),
     "NodeLimit": ("see the node's limit of devices, or spread the pods", EVENTS),
     TOO_LARGE: ("ask for no more devices in one claim than a node may have, or raise the limit", EVENTS),
     BOTH: ("ask for one of the two models: no node may have both (device-info)", EVENTS),
@@ -102,6 +105,7 @@ docs/operations.md. The most urgent first; failures come in the order of how man
 FAULT: Mapping[str, str] = {
     "AttachFailed": "the fabric",
     "AttachTimeout": "the fabric or the operator",
+    DELETED: "who deleted the node",
     "NodeLimit": "the node's limit",
     "Coexistence": "models that may not share a node",
     "RequestOwnedByOther": "the request's owner",
@@ -110,7 +114,7 @@ FAULT: Mapping[str, str] = {
     "HandOverInVain": "the scheduler",
     "OrderRefused": "the API server's admission",
 }
-"""By the reason of a failure: whose fault it is."""
+"""By what `remedy` gives, or by the reason of a failure: whose fault it is. Of a stage it is its owner's."""
 
 
 class Waited(NamedTuple):
@@ -139,13 +143,14 @@ class Failure(NamedTuple):
 
 
 class Vain(NamedTuple):
-    """A device that was ordered in vain, and for how long it was there (microseconds)."""
+    """A device that was ordered in vain, and for how long it was there (microseconds); if none `came`, how long that took."""
 
     device: str
     node: str
     model: str
     micros: int
     verdict: str
+    came: bool
 
 
 class Todo(NamedTuple):
@@ -161,30 +166,38 @@ class Todo(NamedTuple):
 
 
 class Incident:
-    """What existed at the instant `since` or later; waits are whole, device-time counts from then on. `whys`: what claims that
-    wait at the end wait for, by uid. `spent`, `by_model`: microseconds of the devices."""
+    """What happened from the instant `since` on: waits and device-time count from then on, of attempts those that ended later, of
+    devices in vain those that were ordered later. `claims`, `devices`: that existed then or later; `waiting`: the claims that
+    waited. `whys`: what claims that wait at the end wait for, by uid. `spent`, `by_model`: microseconds of the devices."""
 
     def __init__(self, history: History, since: int = 0) -> None:
         self.history, self.now = history, history.now
         self.since = max(history.first, since)
-        self.claims, self.devices = ranked(history, since), devices_since(history, since)
+        self.claims, resources = ranked(history, self.since), devices_since(history, self.since)
+        self.devices = [one for one in resources if one.came]
         self.whys: Mapping[str, str] = {}
-        self.alerts = [one for one in history.alerts if one.at >= since]
-        self.waiting = [one for one in self.claims if one.spans]
-        self.attempts = [
-            (one, claim) for claim in self.waiting for one in claim.attempts if not _over(one.until, since)
-        ]
+        self.alerts = [one for one in history.alerts if one.at >= self.since]
+        refused = (one for one in history.refused if one.at >= self.since)
+        self.refused = Counter((one.write, one.text) for one in refused)
+        self.waiting = [one for one in self.claims if one.waits or self.waited(one)]
+        self.attempts = [(one, claim) for claim in self.waiting for one in claim.attempts_since(self.since)]
         self.waits = list(self._waits())
         self.failures = list(self._failures())
         self.spent, self.by_model = Counter[str](), Counter[str]()
         self.vain: list[Vain] = []
-        for one in self.devices:
+        for one in resources:
             spent = one.spent(self.now, self.since)
-            self.spent.update(spent)
-            self.by_model[one.model] += (micros := sum(spent.values()))
-            if never_used(one, history):
-                self.vain.append(Vain(one.name, one.node, one.model, micros, verdict(one, history)))
-        self.vain.sort(key=lambda one: (-one.micros, one.device))
+            micros = sum(spent.values())
+            if one.came:
+                self.spent.update(spent)
+                self.by_model[one.model] += micros
+            if one.first >= self.since and never_used(one, history):
+                self.vain.append(Vain(one.name, one.node, one.model, micros, verdict(one, history), one.came))
+        self.vain.sort(key=lambda one: (not one.came, -one.micros, one.device))
+
+    def waited(self, claim: ClaimHistory) -> int:
+        """Microseconds for which it waited."""
+        return claim.waited_since(self.since, self.now)
 
     # -- what was found --------------------------------------------------------------------------------------------------
 
@@ -193,7 +206,7 @@ class Incident:
         most: dict[str, tuple[int, str, str]] = {}
         many: Counter[str] = Counter()
         for claim in self.waiting:
-            for stage, micros in claim.stages(self.now).items():
+            for stage, micros in claim.stages(self.now, self.since).items():
                 total[stage] += micros
                 many[stage] += 1
                 most[stage] = max(most.get(stage, (0, "", "")), (micros, claim.name, claim.uid))
@@ -210,7 +223,13 @@ class Incident:
             elif one.outcome == "failed" and one.cause.startswith(CONDITION):
                 found[one.cause.removeprefix(CONDITION).split(" ")[0], one.by, ""].append(("", claim.name))
             elif one.outcome == "failed":
-                found[one.reason, FAULT.get(one.reason, one.by), remedy(one)].append((one.cause, claim.name))
+                helps = remedy(claim, one)
+                by = (
+                    WHOSE[helps].partition(":")[0]
+                    if helps in WHOSE
+                    else FAULT.get(helps, FAULT.get(one.reason, one.by))
+                )
+                found[one.reason, by, helps].append((one.cause, claim.name))
         for (reason, by, helps), rows in sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0])):
             [(cause, alike)] = Counter(cause for cause, _ in rows).most_common(1)
             names = tuple(dict.fromkeys(name for _, name in rows))
@@ -218,7 +237,7 @@ class Incident:
 
     def todo(self) -> list[Todo]:
         """What to do first, the most urgent first: alerts and refused writes, failures, what waits or waited long, devices."""
-        urgent = Counter(one.reason for one in self.alerts) + Counter({REFUSED: self.history.refused.total()})
+        urgent = Counter(one.reason for one in self.alerts) + Counter({REFUSED: self.refused.total()})
         why = {reason: f"{number} × {reason}" for reason, number in urgent.items()}
         order = [one for one in FIRST if one in urgent]
         others = OBSERVED if self.history.observes else OTHERS
@@ -228,23 +247,26 @@ class Incident:
             why.setdefault(key, f"{one.attempts} × {one.reason}")
         observes = self.history.observes or any(one.stage == blame.OBSERVE for one in self.waiting)
         for claim in self.waiting:
-            stages = claim.stages(self.now)
-            if stages and (claim.waits or claim.waited(self.now) >= _LONG):
+            stages = claim.stages(self.now, self.since)
+            if stages and (claim.waits or self.waited(claim) >= _LONG):
                 key = claim.stage if claim.waits else max(stages, key=lambda one: stages[one])
-                if key == blame.OBSERVE and not observes:
-                    continue  # the mode is another since
+                if (key == blame.OBSERVE and not observes) or (key in _OF_PRESENT and not claim.waits):
+                    continue  # the mode is another since, or there is nothing left to do
                 order.append(key)
                 verb = "waits" if claim.waits else "waited"
-                why.setdefault(key, f"{claim.name} {verb} {duration(claim.waited(self.now))}")
+                why.setdefault(key, f"{claim.name} {verb} {self._took(claim)}")
         if self.vain:
             order.append(VAIN)
-            why[VAIN] = f"{_many(len(self.vain), 'device')} never used"
+            came = sum(one.came for one in self.vain)
+            told = {"never used": _many(came, "device"), "that brought none": _many(len(self.vain) - came, "order")}
+            why[VAIN] = ", ".join(f"{many} {what}" for what, many in told.items() if not many.startswith("0 "))
         return [Todo(FIRST[one][0], why[one], FIRST[one][1]) for one in dict.fromkeys(order) if one in FIRST]
 
     def advice(self) -> list[str]:
         """What would have helped most of the claims that waited longest."""
         longest = self.waiting[:_ADVISED]
-        found = Counter(_without_times(t) for one in longest for t in dict.fromkeys(advice(one, self.history)))
+        told = (dict.fromkeys(advice(one, self.history, self.since)) for one in longest)
+        found = Counter(_without_times(text) for texts in told for text in texts)
         return [text for text, _ in found.most_common(TOLD)]
 
     # -- in words --------------------------------------------------------------------------------------------------------
@@ -265,7 +287,7 @@ class Incident:
 
     def times(self) -> list[int]:
         """How long claims waited (microseconds), shortest first."""
-        return sorted(one.waited(self.now) for one in self.waiting)
+        return sorted(map(self.waited, self.waiting))
 
     def half_and_most(self) -> tuple[str, str]:
         """How long half of the claims waited at most, and 95 % of them."""
@@ -294,10 +316,26 @@ class Incident:
             yield f"{whole} together; half of them {half} or less, 95 % {most} or less"
         still = [one for one in self.waiting if one.waits]
         told = [*self.waiting[:1], *[one for one in still[:1] if one is not self.waiting[0]]]
-        yield from (_longest(one, self.now, self.whys.get(one.uid, "")) for one in told)
+        yield from (self._longest(one) for one in told)
         for wait in self.waits[:TOLD] if len(times) > 1 else ():
             whom = f"{_many(wait.claims, 'claim')}, {duration(wait.micros)}"
             yield f"{wait.share} % {wait.stage} ({whom}): {WHOSE[wait.stage]}"
+
+    def _longest(self, claim: ClaimHistory) -> str:
+        """The wait of one claim: how long, how it ended, which stages took it, and who spends the time of the longest one."""
+        stages = sorted(claim.stages(self.now, self.since).items(), key=lambda pair: -pair[1])
+        told = ", ".join(f"{stage} {duration(micros)}" for stage, micros in stages[:TOLD])
+        node = f" on {claim.node}" if claim.outcome == "bound" and claim.node else ""
+        attempts = len(claim.attempts_since(self.since))
+        many = f" in {_many(attempts, 'attempt')}" if attempts > 1 else ""
+        words = self.whys.get(claim.uid, "") or (WHOSE[stages[0][0]] if stages else "")
+        how = _OUTCOMES.get(claim.outcome, _OTHER)
+        return f"{claim.name} {self._took(claim)}, {how}{node}{many}: {told}" + f"; {words}" * bool(words)
+
+    def _took(self, claim: ClaimHistory) -> str:
+        """How long it waited, and how long in all if it began to wait before the period."""
+        here, whole = self.waited(claim), waited(claim, self.now)
+        return whole if here == claim.waited(self.now) else f"{duration(here)} of {whole}"
 
     def failure_lines(self) -> Iterator[str]:
         """What failed, the most frequent first."""
@@ -323,7 +361,7 @@ class Incident:
         shares = ((state, round(100 * micros / whole)) for state, micros in self.spent.most_common() if micros)
         told = ", ".join(f"{_WHAT.get(state, state)} {share} %" for state, share in shares if share)
         there = f"{_many(len(self.devices), 'device')} on {_many(len({one.node for one in self.devices}), 'node')}"
-        needless = sum(one.micros for one in self.vain)
+        needless = sum(one.micros for one in self.vain if one.came)
         vain = f"; {duration(needless)} of it never used" if needless else ""
         yield f"{duration(whole)} of device-time, {there}: {told}{vain}" + (f"; {cost}" if cost else "")
 
@@ -335,8 +373,8 @@ class Incident:
         for reason, alerts in rows[:TOLD]:
             yield f"{len(alerts)} × {reason}: {alerts[-1].of}: {alerts[-1].text}"
         yield from _more(rows, "dds log tail --type Alerted")
-        for (action, text), number in self.history.refused.most_common(1):
-            rest = len(self.history.refused) - 1
+        for (action, text), number in self.refused.most_common(1):
+            rest = len(self.refused) - 1
             yield f"{number} × {action} refused: {text}" + (f", and {rest} more kinds" if rest else "")
 
     def _first_lines(self) -> Iterator[str]:
@@ -356,14 +394,16 @@ class Incident:
             "from": rfc3339(self.since),
             "to": rfc3339(self.now),
             "claims": dict(Counter(one.outcome for one in self.claims)),
-            "waited_seconds": sum(one.waited(self.now) for one in self.waiting) / _SECOND,
+            "waited_seconds": sum(self.times()) / _SECOND,
             "longest": None
             if worst is None
             else {
                 "claim": worst.name,
                 "uid": worst.uid,
-                "waited_seconds": worst.waited(self.now) / _SECOND,
-                "stage_seconds": {stage: micros / _SECOND for stage, micros in worst.stages(self.now).items()},
+                "waited_seconds": self.waited(worst) / _SECOND,
+                "stage_seconds": {
+                    stage: micros / _SECOND for stage, micros in worst.stages(self.now, self.since).items()
+                },
                 "outcome": worst.outcome,
                 "why": self.whys.get(worst.uid, ""),
             },
@@ -375,7 +415,7 @@ class Incident:
             "alerts": [{**one._asdict(), "at": rfc3339(one.at)} for one in self.alerts],
             "refused": [
                 {"write": action, "text": text, "count": number}
-                for (action, text), number in self.history.refused.most_common()
+                for (action, text), number in self.refused.most_common()
             ],
             "first": [one._asdict() for one in self.todo()],
             "would_have_helped": self.advice(),
@@ -383,9 +423,9 @@ class Incident:
 
 
 def ranked(history: History, since: int = 0) -> list[ClaimHistory]:
-    """The claims that existed at an instant or later, those that waited longest first."""
+    """The claims that existed at an instant or later, those that waited longest from then on first."""
     found = [one for one in history.claims.values() if _ended(one, history.now) >= since]
-    return sorted(found, key=lambda one: (-one.waited(history.now), one.name, one.uid))
+    return sorted(found, key=lambda one: (-one.waited_since(since, history.now), one.name, one.uid))
 
 
 def devices_since(history: History, since: int = 0) -> list[DeviceHistory]:
@@ -397,23 +437,6 @@ def devices_since(history: History, since: int = 0) -> list[DeviceHistory]:
 def _ended(claim: ClaimHistory, now: int) -> int:
     last = claim.spans[-1].until or now if claim.spans else 0
     return max(last, claim.gone or now)
-
-
-def _over(until: int, since: int) -> bool:
-    return 0 < until < since
-
-
-def _longest(claim: ClaimHistory, now: int, why: str) -> str:
-    """The wait of one claim: how long, how it ended, which stages took it, and who spends the time of the longest one."""
-    stages = sorted(claim.stages(now).items(), key=lambda pair: -pair[1])
-    told = ", ".join(f"{stage} {duration(micros)}" for stage, micros in stages[:TOLD])
-    whole = duration(claim.waited(now)) + " or more" * bool(claim.begun)
-    node = f" on {claim.node}" if claim.outcome == "bound" and claim.node else ""
-    many = f" in {_many(len(claim.attempts), 'attempt')}" if len(claim.attempts) > 1 else ""
-    words = why or (WHOSE[stages[0][0]] if stages else "")
-    return f"{claim.name} {whole}, {_OUTCOMES.get(claim.outcome, _OTHER)}{node}{many}: {told}" + f"; {words}" * bool(
-        words
-    )
 
 
 def _without_times(text: str) -> str:

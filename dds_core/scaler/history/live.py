@@ -11,7 +11,7 @@ from dds_core.scaler.history.page import Page, Row, head_of
 from dds_core.timeline.telling import Entry, Subject
 
 KEEP = 2_000
-"""So many ended claims, ended devices, and alerts are kept, each."""
+"""So many ended claims, ended devices, alerts and refused writes are kept, each."""
 _MANY = 20
 """Spans of one claim or device; more of them count like things that have ended."""
 _STOCKED = 5
@@ -119,11 +119,13 @@ class Live:
         spans += [span.until for one in history.devices.values() if len(one.spans) > _MANY for span in one.spans[:-1]]
         spans.sort()
         stock = [one.at for one in history.stock.changes]
-        many = max(len(claims), len(devices), len(history.alerts), len(spans), len(stock) // _STOCKED)
+        told = max(len(history.alerts), len(history.refused))
+        many = max(len(claims), len(devices), told, len(spans), len(stock) // _STOCKED)
         if many <= most + most // 4:
             return False
         claims, devices = claims[:-most], devices[:-most]
         ends = [*(at for at, _ in claims), *(at for at, _ in devices), *(one.at for one in history.alerts[:-most])]
+        ends += [one.at for one in history.refused[:-most]]
         self._since = max(self._since, *ends, *spans[:-most], *stock[: -most * _STOCKED])
         history.forget((uid for _, uid in claims), (uid for _, uid in devices), most, self._since)
         return True

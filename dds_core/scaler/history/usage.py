@@ -1,5 +1,6 @@
 """What devices cost: device-time by state and by other properties; and what the same work would have taken with fixed
-provisioning: if each node had owned as many devices as it ever used at once.
+provisioning: if each node had owned as many devices as it ever used at once. A resource that never
+named a device (`DeviceHistory.came`) took no device-time.
 
 Times are whole microseconds, so that sums are exact. The time of a device that several claims hold is divided among them; a rest
 goes, a microsecond each, to the first of them by uid.
@@ -111,7 +112,7 @@ def _long(history: History, day: int, *, daily: bool) -> int:
 
 def _pieces(device: DeviceHistory, history: History, daily: bool) -> Iterator[tuple[DeviceSpan, int, int]]:
     """(span, number of the day, microseconds): a device's spans since the history begins, cut at midnight (UTC) if `daily`."""
-    for span in device.spans:
+    for span in device.spans if device.came else ():
         since, until = max(span.since, history.first), max(span.since, span.until or history.now)
         if not daily:
             yield span, 0, max(0, until - since)

@@ -38,7 +38,7 @@ def verdict(device: DeviceHistory, history: History) -> str:
         return "made by the operator to take off a device that no resource named"
     if not never_used(device, history):
         return f"ordered for {claim.name}, which waits for it" if claim is not None else "on its way"
-    came = "never used" if device.named else "never came"
+    came = "never used" if device.came else "never came"
     if claim is None:
         return f"{came}: ordered while no claim waited for it on {device.node}"
     return f"{came}: ordered for {claim.name}, {_instead(claim, attempt, device)}"
@@ -60,7 +60,9 @@ def _instead(claim: ClaimHistory, attempt: Attempt | None, device: DeviceHistory
     if attempt.outcome in ("withdrawn", ""):
         return f"which was given up: {attempt.cause}" if attempt.cause else "which waits no more"
     following = next((one for one in claim.attempts if one.since > attempt.since), None)
-    if attempt.outcome == BOUND or following is None:
+    if following is None and claim.waits:
+        where = "still waits"
+    elif attempt.outcome == BOUND or following is None:
         where = f"got another device of {attempt.node}" if attempt.outcome == BOUND else "was given up"
         where = f"went to {attempt.node}" if attempt.outcome == BOUND and attempt.node != device.node else where
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from dds_core.scaler.blame import DRIVER, FABRIC, OPERATOR, POOL, TAKEN, WHOSE
+from dds_core.scaler.blame import DRIVER, FABRIC, NODE, OPERATOR, POOL, TAKEN, WHOSE
 from dds_core.scaler.history.claims import BOUND, ENDED, Attempt, ClaimHistory, Span
 from dds_core.scaler.history.devices import DeviceHistory, DeviceSpan
 from dds_core.scaler.history.fold import History
@@ -22,7 +22,7 @@ _RECENTLY = 300 * MICROSECONDS
 _MUCH = 5
 """Advice is given for a stage that took at least 1/_MUCH of the wait."""
 
-TOO_LARGE, BOTH = "claim larger than the limit", "pod with both models"
+TOO_LARGE, BOTH, DELETED = "claim larger than the limit", "pod with both models", "node deleted"
 _ADVICE = {
     "NodeLimit": "a higher limit of devices per node, or pods that spread over more nodes",
     TOO_LARGE: "a claim that asks for no more than a node may have, or a higher limit of devices per node",
@@ -31,6 +31,9 @@ _ADVICE = {
     "RequestOwnedByOther": "a request that dds may size: the one on the node belongs to somebody else",
     "AttachFailed": "nothing on this side: the fabric refused; its manager has the cause",
     "AttachTimeout": "a faster fabric, or a longer attach budget: it had not said no",
+    OPERATOR: "an operator that asks the fabric at once, or a longer attach budget: the fabric was not slow",
+    DRIVER: "a driver that lists a device soon, or a longer attach budget: the device was there",
+    DELETED: "a node that stays: it was deleted while its device came",
     "HandOverInVain": "a claim that asks for what the nodes list: the scheduler left devices that were free for it",
     "DeviceUnsuitable": "a claim that the fabric's devices can satisfy: what came does not match its selectors",
     "NodeUnschedulable": "a node that stays open until the pod is bound",
@@ -38,8 +41,12 @@ _ADVICE = {
 """By what `remedy` gives."""
 
 
-def remedy(one: Attempt) -> str:
-    """What helps depends on it: the reason of the failure, more exactly if no other node would have served the claim either."""
+def remedy(claim: ClaimHistory, one: Attempt) -> str:
+    """What helps depends on it: the reason of the failure; more exactly if no other node would have served the claim either, and
+    if no device came in time: then the stage that took the time, unless that was the fabric's."""
+    if one.reason == "AttachTimeout":
+        stage = claim.mostly(one)
+        return DELETED if stage == NODE else one.reason if stage in ("", FABRIC) else stage
     if one.reason == "NodeLimit" and one.cause.startswith(ASKS_FOR):
         return TOO_LARGE
     return BOTH if one.reason == "Coexistence" and one.cause.endswith(WANTS_BOTH) else one.reason
@@ -183,29 +190,30 @@ def _stages(claim: ClaimHistory, now: int) -> Iterator[str]:
         yield f"most of it: {WHOSE[stages[0][0]]}"
 
 
-def advice(claim: ClaimHistory, history: History) -> Iterator[str]:
-    """What would have helped, as far as the log shows."""
-    failed = ((remedy(one), one.reason) for one in claim.attempts if one.outcome == "failed")
+def advice(claim: ClaimHistory, history: History, since: int = 0) -> Iterator[str]:
+    """What would have helped from the instant `since` on, as far as the log shows."""
+    attempts = claim.attempts_since(since)
+    failed = ((remedy(claim, one), one.reason) for one in attempts if one.outcome == "failed")
     for helps, reason in dict.fromkeys(failed):
         if helps in _ADVICE:
             yield f"{_ADVICE[helps]} ({reason})"
-    diverted = sum(one.outcome == "diverted" for one in claim.attempts)
+    diverted = sum(one.outcome == "diverted" for one in attempts)
     if diverted and history.hands_over:
         times = "once" if diverted == 1 else f"{diverted} times"
         yield f"the device given by dds itself (hand_over: exchange): after a hand-over it was allocated elsewhere {times}"
-    stages = claim.stages(history.now)
+    stages = claim.stages(history.now, since)
     much = max(1, sum(stages.values()) // _MUCH)
     models = {model for one in claim.attempts for model in one.models}
     if stages.get(POOL, 0) >= much:
-        yield from _for_the_pool(claim, history, models)
+        yield from _for_the_pool(claim, history, models, since)
     if sum(stages.get(one, 0) for one in (FABRIC, DRIVER, OPERATOR)) >= much:
-        yield from _for_the_fabric(claim, history, models)
+        yield from _for_the_fabric(claim, history, models, since)
 
 
-def _for_the_pool(claim: ClaimHistory, history: History, models: set[str]) -> Iterator[str]:
+def _for_the_pool(claim: ClaimHistory, history: History, models: set[str], since: int) -> Iterator[str]:
     """Devices that idled while no node was found, and that the claim did not get in the end."""
     got = {uid for attempt in claim.attempts for uid in attempt.devices}
-    spans = [span for span in claim.spans if span.stage == POOL]
+    spans = [span for span in claim.spans if span.stage == POOL and span.length(history.now, since)]
     there = [one for one in history.devices.values() if one.model in models and one.uid not in got]
     idled = [one for one in there if any(_idled(part, span, history.now) for part in one.spans for span in spans)]
     if idled:
@@ -220,12 +228,12 @@ def _idled(part: DeviceSpan, span: Span, now: int) -> bool:
     return part.state == IDLE and bends and last - first >= MICROSECONDS
 
 
-def _for_the_fabric(claim: ClaimHistory, history: History, models: set[str]) -> Iterator[str]:
+def _for_the_fabric(claim: ClaimHistory, history: History, models: set[str], since: int) -> Iterator[str]:
     """Devices that had left the node shortly before the claim waited for one there."""
     for span in claim.spans:
-        if span.stage != FABRIC:
+        if span.stage != FABRIC or not span.length(history.now, since):
             continue
-        gone = [one for one in history.devices.values() if one.named and one.model in models and one.node == span.node]
+        gone = [one for one in history.devices.values() if one.came and one.model in models and one.node == span.node]
         gone = [one for one in gone if one.gone and span.since - _RECENTLY <= one.gone <= span.since]
         if gone:
             ago = duration(span.since - max(one.gone for one in gone))

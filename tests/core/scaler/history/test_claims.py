@@ -3,21 +3,27 @@ person would read off the log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pytest
 
-from dds_core.events import Checkpoint
 from dds_core.lifecycle import BOUND as IN_USE
 from dds_core.lifecycle import WAITING
-from dds_core.scaler.folds import apply
+from dds_core.scaler.events import ClaimMoved
 from dds_core.scaler.history import BOUND, ClaimHistory, History, Span
 from dds_core.scaler.history.words import advice, folded, summary
-from dds_core.scaler.state import PROJECTION, State, dump
+from dds_core.scaler.state import State
 from dds_core.scaler.timeline import Directory, timeline
-from dds_core.timeline import Moment
-from tests.core.scaler.history.told import LOGS, RECORDINGS, begins_anew, differences, side_by_side, told
+from dds_core.scaler.timeline.words import OTHERS
+from tests.core.scaler.history.told import (
+    LOGS,
+    RECORDINGS,
+    beginning_later,
+    differences,
+    new_states,
+    side_by_side,
+    told,
+)
 
 
 def of(name: str, claim: str) -> ClaimHistory:
@@ -112,38 +118,25 @@ def test_an_attempt_that_goes_on_has_no_cause_of_the_one_before() -> None:
     assert any(cause for outcome, cause in found if outcome == "failed")
 
 
+@pytest.mark.parametrize(("landed", "outcome"), [("", "moved"), ("elsewhere", "diverted")])
+def test_an_attempt_that_is_lost_names_who_set_a_condition(landed: str, outcome: str) -> None:
+    """Of an exchange that another client's condition cut short the scheduler allocates anew without a hand-over of dds."""
+    one = ClaimHistory("u", "default/b", 1)
+    first = ClaimMoved(claim="u", trigger="allocated_pool", source="New", target="Pending", cycle=1, attempt=1)
+    one.moved(first, 1, "node0001", ("A100 40G",), ())
+    one.by = OTHERS
+    again = ClaimMoved(
+        claim="u", trigger="allocated_pool", source="Attached", target="Pending", cycle=1, attempt=2, landed=landed
+    )
+    one.moved(again, 9, "node0000", ("A100 40G",), ())
+    assert [(a.outcome, a.by) for a in one.attempts] == [(outcome, OTHERS), ("", "")]
+
+
 def test_waiting_for_the_pool_is_told_from_waiting_for_the_scheduler() -> None:
     histories = History().read(told("pool_exhausted"))
     longest = max(histories.claims.values(), key=lambda one: one.stages(histories.now).get("pool", 0))
     stages = longest.stages(histories.now)
     assert stages["pool"] > sum(stages.values()) / 2
-
-
-def beginning_later(name: str, where: Callable[[State], bool]) -> Iterator[list[Moment]]:
-    """The moments from each one on before which the state is so, after a checkpoint."""
-    moments, state = list(told(name)), State()
-    for place, moment in enumerate(moments):
-        state = begins_anew(state, moment, first=not place)
-        for event in (moment.fact, *moment.caused):
-            if event is not None:
-                apply(state, event, moment.at)
-                state.dirty.clear()
-        if where(state):
-            checkpoint = Checkpoint(projection=PROJECTION, picture=dump(state))
-            yield [Moment(moment.position, moment.at, checkpoint, []), *moments[place + 1 :]]
-
-
-def new_states() -> Callable[[State], bool]:
-    """True where a claim is in a state in which none was before."""
-    seen: set[str] = set()
-
-    def new(state: State) -> bool:
-        states = {life.state for uid, life in state.lifecycle.lives.rows.items() if uid in state.demand.claims}
-        found = not states <= seen
-        seen.update(states)
-        return found
-
-    return new
 
 
 def since(one: ClaimHistory, at: int) -> list[Span]:
@@ -164,6 +157,8 @@ def test_a_log_that_begins_in_the_middle_tells_what_follows(name: str) -> None:
         for uid, one in rest.claims.items():
             other = whole.claims[uid]
             assert since(one, rest.first) == since(other, rest.first), one.name
+            waits = [span for span in one.spans if span.stage != BOUND]
+            assert all(span.since >= rest.first for span in waits), "no stage is known of the time before the log"
             if one.outcome not in ("ended", "unused"):
                 assert (one.outcome, one.node) == (other.outcome, other.node), one.name
             if one.begun and one.attempts:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dds_core.events import WriteRefused
 from dds_core.model import Claim, FabricResource
 from dds_core.scaler.events import ClaimGone, ClaimObserved, DeviceMoved, FabricResourceGone, FabricResourceObserved
 from dds_core.scaler.history.live import Live
@@ -129,3 +130,16 @@ def test_what_lasts_and_is_used_again_and_again_does_not_make_it_grow() -> None:
     (row,) = live.whole()["devices"]
     assert len(row[9]) <= most and live.whole()["since"] > 900_000
     assert row[9][-1][2] is None, "what it is now is told"
+
+
+def test_only_the_newest_refused_writes_are_kept() -> None:
+    keep = 50
+    live = Live(SECOND, {}, keep)
+    for number in range(1, 500):
+        refused = WriteRefused(
+            decision="", action="LabelSet", target=f"n{number}", code=403, reason="Forbidden", text="no"
+        )
+        live.history.take(Moment(number, number * SECOND, refused, []))
+        live.news()
+    assert keep <= len(live.history.refused) <= keep * 5 // 4
+    assert live.history.refused[-1].at == 499 * SECOND and live.since == live.history.refused[0].at - SECOND

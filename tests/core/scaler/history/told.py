@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from dds_adapters.jsonl import JsonlLog
@@ -16,7 +16,7 @@ from dds_core.scaler.component import SCALER
 from dds_core.scaler.folds import apply
 from dds_core.scaler.history import History
 from dds_core.scaler.policy import Policy
-from dds_core.scaler.state import State, load
+from dds_core.scaler.state import PROJECTION, State, dump, load
 from dds_core.scaler.waiting import waiting_rows
 from dds_core.timeline import Moment
 from tests.core.golden.replays import log_of
@@ -54,6 +54,33 @@ def _replayed(name: str) -> Iterator[Step]:
 def begins_anew(state: State, moment: Moment, *, first: bool) -> State:
     """The state of a checkpoint that a log begins with, else the same."""
     return load(moment.fact.picture) if first and isinstance(moment.fact, Checkpoint) else state
+
+
+def beginning_later(name: str, where: Callable[[State], bool]) -> Iterator[list[Moment]]:
+    """The moments from each one on before which the state is so, after a checkpoint."""
+    moments, state = list(told(name)), State()
+    for place, moment in enumerate(moments):
+        state = begins_anew(state, moment, first=not place)
+        for event in (moment.fact, *moment.caused):
+            if event is not None:
+                apply(state, event, moment.at)
+                state.dirty.clear()
+        if where(state):
+            checkpoint = Checkpoint(projection=PROJECTION, picture=dump(state))
+            yield [Moment(moment.position, moment.at, checkpoint, []), *moments[place + 1 :]]
+
+
+def new_states() -> Callable[[State], bool]:
+    """True where a claim is in a state in which none was before."""
+    seen: set[str] = set()
+
+    def new(state: State) -> bool:
+        states = {life.state for uid, life in state.lifecycle.lives.rows.items() if uid in state.demand.claims}
+        found = not states <= seen
+        seen.update(states)
+        return found
+
+    return new
 
 
 def side_by_side(moments: Iterable[Moment]) -> Iterator[tuple[State, History]]:
