@@ -443,24 +443,29 @@ class Survey:
 
     def _full(self, node: Node, keys: Iterable[DeviceKey]) -> Verdict | None:
         """Whether dds would refuse the order for what the scheduler would choose."""
-        state, models = self._state, Counter[str]()
+        state, models, there = self._state, Counter[str](), Counter[str]()
         for key in keys:
-            found = state.inventory.model_of_pool(key[:2])
+            found, resource = state.inventory.model_of_pool(key[:2]), state.resource_of(key)
             if found is not None:
                 models[found.model] += 1
+            elif resource is not None:
+                there[resource.model] += 1
         apart = apart_words(state.settings.rivals, ((one,) for one in models))
         if apart:
             return Verdict(COEXISTENCE, apart)
-        against = (self._beyond_limit(node, state.settings.models[name], count) for name, count in models.items())
+        settings = state.settings.models
+        against = (self._beyond_limit(node, settings[name], count, there[name]) for name, count in models.items())
         return next(filter(None, against), None)
 
-    def _beyond_limit(self, node: Node, model: Model, count: int) -> Verdict | None:
-        """Whether the node would have more of the model than it may with so many more."""
+    def _beyond_limit(self, node: Node, model: Model, count: int, there: int = 0) -> Verdict | None:
+        """Whether the node would have more of the model than it may with so many more. `there`: how many of those that it has are
+        for the same pod."""
         top = limits_of(self._state, node.name, model.model)[1]
         filled = cell_of(self._state, node.name, model).filled
         if filled + count <= top:
             return None
-        return Verdict(LIMIT, limit_words(model.model, node.name, top, filled, count))
+        needs = count if count + there <= top else count + there
+        return Verdict(LIMIT, limit_words(model.model, node.name, top, filled, needs))
 
     def _untried(self, node: Node, pod: Pod, keys: Sequence[DeviceKey]) -> Verdict:
         lives = [

@@ -197,6 +197,47 @@ def test_a_device_that_cannot_be_detached_counts_against_the_limit_until_it_can(
     assert world.events(e.NodeLabelled)[-1].labels[label] == "true"
 
 
+def asking_for_three(limits: dict[str, Any]) -> World:
+    """Two nodes; one has an idle device, and a claim gets it with two from the pool."""
+    world = world_with_pools(cool_down_seconds=600, **limits)
+    world.online("idle", "node0", request=request_name("node0", "gpu", A100.model))
+    world.request(request_name("node0", "gpu", A100.model), "node0", size=1, state="Running", planned=("idle",))
+    world.claim("three", devices=3)
+    world.allocate("three", "node0", Result("r0", GPU, "node0", "gpu-GPU-idle"), *pool_results(0, 1))
+    return world
+
+
+def test_what_a_claim_has_on_the_node_counts_to_what_no_node_may_have() -> None:
+    """Of three devices that no node may have one is there already: no cool-down keeps others from healthy nodes."""
+    world = asking_for_three({"limit": {"max": 2}})
+    failure = world.only(e.ClaimFailed)
+    assert failure.message == "it asks for 3 of A100 40G, and node0 may have 2"
+    assert not world.events(e.CoolDown) and not world.events(e.AttachOrdered)
+
+
+def test_a_node_that_may_not_have_so_many_is_closed_though_it_has_room_if_another_one_may() -> None:
+    world = asking_for_three({"limits": {f"node0/{A100.model}": {"max": 2}}})
+    assert world.only(e.ClaimFailed).message == "it asks for 3 of A100 40G, and node0 may have 2"
+    world.carry_out()
+    world.clear("three")
+    world.take_away("idle")
+    world.tick(1)
+    assert world.only(e.CoolDown).node == "node0" and not world.events(e.CoolDownOver), "no room will do"
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_the_claims_of_a_pod_need_their_devices_on_one_node(limit: int) -> None:
+    """Neither gets a device that its pod could never use; nor does a node cool down for them."""
+    world = world_with_pools(limit={"max": limit}, synced=False)
+    for number, name in enumerate(("one", "two")):
+        world.claim(name, pod="train")
+        world.allocate(name, "node0", *pool_results(number))
+    world.sync()
+    told = "it asks for 2 of A100 40G with the other claims of its pod, and node0 may have 1"
+    assert [one.message for one in world.events(e.ClaimFailed)] == ([told] * 2 if limit == 1 else [])
+    assert len(world.events(e.AttachOrdered)) == (limit == 2) and not world.events(e.CoolDown)
+
+
 # --- nodes that cannot be used -----------------------------------------------------------------------------------------
 
 UNUSABLE: dict[str, dict[str, Any]] = {

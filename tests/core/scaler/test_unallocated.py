@@ -322,6 +322,9 @@ def test_a_node_that_is_full_and_a_claim_that_asks_for_more_than_a_node_may_have
     world = one_node(5, limit={"max": 2})
     hungry(world, count=3)
     assert why(world) == (lacking.LIMIT, "it asks for 3 of A100 40G, and node0 may have 2")
+    world.online("idle", "node0")
+    assert why(world) == (lacking.LIMIT, "it asks for 3 of A100 40G, and node0 may have 2"), "one of them is there"
+    world.take_away("idle")
     world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device),))
     assert only(world).reason == lacking.UNTRIED
     world.waits("first", "node0", (A100, 2))
