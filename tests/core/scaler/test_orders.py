@@ -42,6 +42,17 @@ def test_a_claim_for_several_devices_is_attached_as_a_whole() -> None:
     assert len(world.only(e.HandOver).signals[0].entries) == 3
 
 
+def test_the_cause_of_an_advance_names_the_size_that_was_just_ordered() -> None:
+    """The request itself is seen with it only once the write has come back."""
+    world = world_with_pools()
+    name = request_name("node0", "gpu", A100.model)
+    world.request(name, "node0", size=0, state="Running")
+    world.waits("train", "node0")
+    assert world.only(e.AttachOrdered).size == 1
+    causes = [one.cause for one in world.events(e.ClaimMoved) if one.trigger == "ordered"]
+    assert causes == [f"request {name} asks for 1 of A100 40G"]
+
+
 def test_several_requests_and_models_in_one_claim() -> None:
     world = world_with_pools(drivers={CXL.driver: {"request_type": "cxlmemory"}})
     world.waits("mixed", "node0", (A100, 2), (H100, 1), (CXL, 1))
