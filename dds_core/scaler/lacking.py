@@ -334,8 +334,8 @@ class Survey:
         return best.told(self._broken(), max(0, len(enough) - MOST_SEARCHES))
 
     def _of_devices(self, node: Node, wants: Sequence[Want]) -> Verdict | None:
-        """What lacks most of the requests that the devices that the node has and reaches cannot serve: what is in use is waited for
-        in vain as long as something else never comes there. None if each has enough."""
+        """Of the requests that the devices that the node has and reaches cannot serve, what lacks most: what is in use is waited
+        for in vain as long as something else never comes there. None if each has enough."""
         requests = [ways for want in wants for ways in want.requests]
         nearest = []
         for ways in requests:

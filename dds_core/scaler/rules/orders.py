@@ -437,7 +437,7 @@ def _there_is(state: State, node: str, cell: CellRequests, count: int) -> bool:
     if shown is None:
         known = state.inventory.pools_of_model[cell.model.model]
         return not known and state.fleet.units_coming + len(cell.granted) < in_flight_cap(state)
-    return shown >= count + _still_shown(state, node, cell)
+    return shown >= count + still_shown(state, node, cell)
 
 
 def is_making(state: State, cell: CellRequests) -> bool:
@@ -486,7 +486,7 @@ def _is_stuck(state: State, resource: FabricResource) -> bool:
     return bool((resource.error or hangs) and state.names_of(resource))
 
 
-def _still_shown(state: State, node: str, cell: CellRequests) -> int:
+def still_shown(state: State, node: str, cell: CellRequests) -> int:
     """Devices that the pools may still show but that are taken: ordered on this node, or on others that reach the same pools, and
     not attached yet (pools are published some seconds after an attach has begun). To order more than there is would not only be
     in vain (B22): the operator tries for ever, and meanwhile no device of that request can be detached."""
