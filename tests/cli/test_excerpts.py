@@ -32,7 +32,7 @@ def test_what_goes_on_at_a_cut_is_told_as_from_the_whole_log(tmp_path: Path) -> 
             "pool_exhausted",
             "default/second",
             "02:14:05",
-            "waiting for 7.9 s so far; at present: the scheduler finds no node",
+            "waiting for 7.9 s so far; at present: no device is free for it, or the scheduler finds no node",
         ),
         ("burst", "default/burst-001", "02:22:40", "bound to node0003 after 4.7 s, in use for 2.7 s so far"),
     ):
