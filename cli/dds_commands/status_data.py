@@ -12,6 +12,7 @@ import msgspec
 from dds_adapters.plugins import component_of
 from dds_commands.claims_and_devices import READ_STATES, device_rows
 from dds_core.events.shared import POLICY, Alerted
+from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.state import Refusal
 from dds_core.lifecycle import DEVICE_STATES
 from dds_core.log import Head
@@ -89,8 +90,15 @@ def part_data(head: Head, state: Any, config: Any) -> dict[str, Any]:
 
 
 def trouble_data(state: Any, alerts: Iterable[Alerted], name: Callable[[str], str]) -> dict[str, Any]:
-    """Refused writes, alerts and rejected fields; `name` gives the name for a uid or target."""
-    refused = sorted(state.notes.refusals.rows.items(), key=lambda item: (item[1].until, item[0]))
+    """Refused writes, alerts and rejected fields; `name` gives the name for a uid or target. A refused write that was not tried
+    again when its time had come is no longer wanted."""
+    fired = state.notes.fired_deadlines
+    rows = (
+        (key, row)
+        for key, row in state.notes.refusals.rows.items()
+        if row.undone or fired.get((DeadlineKind.RETRY, "/".join(key))) != row.until
+    )
+    refused = sorted(rows, key=lambda item: (item[1].until, item[0]))
     return {
         "refused": [
             {"action": action, "of": name(target), "count": row.count, "again_at": row.until, "why": _refused(row)}

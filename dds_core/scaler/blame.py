@@ -30,7 +30,10 @@ PAUSE: Final = "pause"
 RETRY: Final = "retry"
 
 _STAGES: Final = {
-    POOL: ("pool", "the scheduler finds no node for the pod; while it waits, dds claims says for what"),
+    POOL: (
+        "pool",
+        "no device is free for it, or the scheduler finds no node for the pod; while it waits, dds claims says for what",
+    ),
     SCHEDULER: ("scheduler", "choosing, and binding the pod"),
     ORDER: ("dds", "until the device is ordered"),
     FABRIC: ("fabric", "attaching the device"),
@@ -92,7 +95,8 @@ class Wait(NamedTuple):
     pod. `failing`: dds has failed it; `told`: the scheduler knows. `observes`: dds only watches. `exchanging`: an exchange is
     under way. `signalled`: the scheduler was told that the device is there. `lost`: its node was deleted. `going`: the claim is
     being deleted. `turn`: another claim of its pod lacks devices. `taken`: another claim has a device that came for it.
-    `ordered`: what it needs is ordered. `needs`: how many devices it needs, `coming`: those on their way."""
+    `ordered`: what it needs is ordered; `empty`: it cannot be, as the pool has no device that is not ordered or in use. `needs`:
+    how many devices it needs, `coming`: those on their way."""
 
     state: str
     allocated: bool = False
@@ -108,6 +112,7 @@ class Wait(NamedTuple):
     turn: bool = False
     taken: bool = False
     ordered: bool = False
+    empty: bool = False
     needs: int = 1
     coming: Sequence[Coming] = ()
 
@@ -130,7 +135,8 @@ def stage_of(wait: Wait) -> str:
         return TAKEN if wait.taken else HAND_OVER
     if wait.state != ATTACHED or wait.taken:
         if len(wait.coming) < wait.needs:
-            return TAKEN if wait.taken else OPERATOR if wait.ordered else OBSERVE if wait.observes else ORDER
+            unordered = POOL if wait.empty else OBSERVE if wait.observes else ORDER
+            return TAKEN if wait.taken else OPERATOR if wait.ordered else unordered
         stage = stage_of_coming(wait.coming)
         if stage:
             return stage

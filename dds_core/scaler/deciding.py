@@ -14,7 +14,7 @@ from dds_core.scaler.folds import apply
 from dds_core.scaler.invariants import INVARIANTS
 from dds_core.scaler.model import UNDECIDED
 from dds_core.scaler.rules import claims, detach, devices
-from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because
+from dds_core.scaler.rules.assignment import Assignment, assign, size_wanted, undecided_because
 from dds_core.scaler.rules.failures import definite_due, fail, tell_failures
 from dds_core.scaler.rules.handover import hand_over
 from dds_core.scaler.rules.labels import label
@@ -200,9 +200,11 @@ def _ready_cause(assignment: Assignment) -> str:
 
 
 def _asked_cause(work: Work, assignment: Assignment, node: str) -> str:
-    models = {model.model for model in work.state.inventory.wanted_models(assignment.claim.allocation)}
-    rows = (work.state.fleet.requests.rows[uid] for uid in sorted(work.state.fleet.requests_at[node]))
-    named = [f"request {r.name} asks for {r.size} of {r.model}" for r in rows if r.model in models and not r.deleting]
+    state = work.state
+    models = {model.model for model in state.inventory.wanted_models(assignment.claim.allocation)}
+    rows = (state.fleet.requests.rows[uid] for uid in sorted(state.fleet.requests_at[node]))
+    sizes = [(r, size_wanted(state, node, r.model, r.name, r.size)) for r in rows if r.model in models]
+    named = [f"request {r.name} asks for {size} of {r.model}" for r, size in sizes if size and not r.deleting]
     return "; ".join(named) or "our order covers it"
 
 

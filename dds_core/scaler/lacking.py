@@ -334,18 +334,21 @@ class Survey:
         return best.told(self._broken(), max(0, len(enough) - MOST_SEARCHES))
 
     def _of_devices(self, node: Node, wants: Sequence[Want]) -> Verdict | None:
-        """The first request that the devices that the node has and reaches cannot serve; None if each has enough."""
-        pools = self._pools_of(node)
-        for want in wants:
-            for ways in want.requests:
-                verdicts = [self._of_request(ask, pools) for ask in ways]
-                lacking = [one for one in verdicts if one is not None]
-                if len(lacking) == len(verdicts):
-                    return max(lacking, key=lambda one: REASONS.index(one.reason))
-        return None
+        """Of the requests that the devices that the node has and reaches cannot serve, what lacks most: what is in use is waited
+        for in vain as long as something else never comes there. None if each has enough."""
+        requests = [ways for want in wants for ways in want.requests]
+        nearest = []
+        for ways in requests:
+            verdicts = [self._of_request(ask, node, TOGETHER if len(requests) > 1 else NODE) for ask in ways]
+            lacking = [one for one in verdicts if one is not None]
+            if len(lacking) == len(verdicts):
+                nearest.append(max(lacking, key=lambda one: one.rank))
+        return min(nearest, key=lambda one: one.rank, default=None)
 
-    def _of_request(self, ask: _Ask, pools: Iterable[PoolKey]) -> Verdict | None:
-        """What these pools lack for the alternative, in words about all pools; None if they have enough."""
+    def _of_request(self, ask: _Ask, node: Node, elsewhere: str) -> Verdict | None:
+        """What the node's pools lack for the alternative, in words about all pools; None if they have enough. `elsewhere`: the
+        reason if there are such devices, but only where they can never come from to this node."""
+        pools = self._pools_of(node)
         here, asked = self._total(ask, pools), ask.asked
         needed = max(1, here.selected) if asked.all else asked.count
         if here.open >= needed:
@@ -353,14 +356,18 @@ class Survey:
         there = self._everywhere.get(id(ask))
         if there is None:
             there = self._everywhere[id(ask)] = self._count(ask, self._all_alike())
-        if not here.accepted:
-            coming = 0 if there.accepted else self._attached_of(ask)
+        if not there.accepted:
+            coming = self._attached_of(ask)
             if coming:
                 words = f"no device of class {asked.device_class} is listed; attached or on their way: {coming}"
                 return Verdict(IN_USE, words)
             return Verdict(NONE, f"there is no device of class {asked.device_class}")
-        if not here.selected:
-            return Verdict(REFUSED, f"a selector refuses each of {there.accepted}: {here.refused}")
+        if not there.selected:
+            return Verdict(REFUSED, f"a selector refuses each of {there.accepted}: {there.refused}")
+        if not here.selected and not self._may_come(ask, pools):
+            where = f"such as it asks for is on {node.name} or in a pool that it reaches"
+            words = f"no device of class {asked.device_class} {where}; elsewhere: {there.selected}"
+            return Verdict(elsewhere, words, beside=NONE)
         if here.free >= needed:
             return Verdict(TAINTED, f"the taint {here.taint} closes what is free", here.open)
         if there.selected < needed:
@@ -373,6 +380,11 @@ class Survey:
         return Verdict(
             IN_USE, f"all {there.selected} are in use" if there.selected > 1 else "the only device is in use"
         )
+
+    def _may_come(self, ask: _Ask, pools: Iterable[PoolKey]) -> bool:
+        """Whether one of the pools is of a model that the alternative selects: devices come back to it from other nodes."""
+        known = self._state.inventory.pools_of_model
+        return any(key in known[model] for model in self._models(ask) for key in pools)
 
     def _attached_of(self, ask: _Ask) -> int:
         """How many devices of the models that the alternative selects have a resource, listed or not."""
@@ -443,24 +455,29 @@ class Survey:
 
     def _full(self, node: Node, keys: Iterable[DeviceKey]) -> Verdict | None:
         """Whether dds would refuse the order for what the scheduler would choose."""
-        state, models = self._state, Counter[str]()
+        state, models, there = self._state, Counter[str](), Counter[str]()
         for key in keys:
-            found = state.inventory.model_of_pool(key[:2])
+            found, resource = state.inventory.model_of_pool(key[:2]), state.resource_of(key)
             if found is not None:
                 models[found.model] += 1
+            elif resource is not None:
+                there[resource.model] += 1
         apart = apart_words(state.settings.rivals, ((one,) for one in models))
         if apart:
             return Verdict(COEXISTENCE, apart)
-        against = (self._beyond_limit(node, state.settings.models[name], count) for name, count in models.items())
+        settings = state.settings.models
+        against = (self._beyond_limit(node, settings[name], count, there[name]) for name, count in models.items())
         return next(filter(None, against), None)
 
-    def _beyond_limit(self, node: Node, model: Model, count: int) -> Verdict | None:
-        """Whether the node would have more of the model than it may with so many more."""
+    def _beyond_limit(self, node: Node, model: Model, count: int, there: int = 0) -> Verdict | None:
+        """Whether the node would have more of the model than it may with so many more. `there`: how many of those that it has are
+        for the same pod."""
         top = limits_of(self._state, node.name, model.model)[1]
         filled = cell_of(self._state, node.name, model).filled
         if filled + count <= top:
             return None
-        return Verdict(LIMIT, limit_words(model.model, node.name, top, filled, count))
+        needs = count if count + there <= top else count + there
+        return Verdict(LIMIT, limit_words(model.model, node.name, top, filled, needs))
 
     def _untried(self, node: Node, pod: Pod, keys: Sequence[DeviceKey]) -> Verdict:
         lives = [

@@ -3,7 +3,9 @@ is says `dds_core.scaler.blame`; the reasons come from the same functions that t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterator
+from math import inf
 from typing import NamedTuple
 
 from dds_core.lifecycle import ATTACHED, ATTACHING, FAILED, PENDING, WAITING
@@ -20,12 +22,14 @@ from dds_core.scaler.rules.failures import shown_failure, signal_due
 from dds_core.scaler.rules.handover import group_of, is_signalled
 from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.orders import (
+    CellRequests,
     cell_of,
     conflicting_model,
     is_making,
     never_together,
     published_free,
     rival_words,
+    still_shown,
 )
 from dds_core.scaler.rules.suiting import unjudged
 from dds_core.scaler.state import State
@@ -104,12 +108,21 @@ def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None
     )
     if assignment is None:
         return wait
-    cells = [cell_of(state, life.node, state.settings.models[one]) for one in assignment.missing]
+    missing = Counter(assignment.missing)
+    cells = [cell_of(state, life.node, state.settings.models[one]) for one in missing]
     making = bool(cells) and all(is_making(state, cell) for cell in cells)
     coming = [_coming(state, one, queued) for _, one in (*assignment.attaching, *assignment.erring)]
     lacks = len(assignment.missing) + len(assignment.ordered) + len(assignment.sharing)
     ordered = bool(assignment.ordered and not assignment.missing) or making
-    return wait._replace(ordered=ordered, needs=len(coming) + lacks, coming=coming)
+    empty = any(_left(state, cell)[1] < missing[cell.model.model] for cell in cells)
+    return wait._replace(ordered=ordered, empty=empty, needs=len(coming) + lacks, coming=coming)
+
+
+def _left(state: State, cell: CellRequests) -> tuple[int, float]:
+    """How many devices the pools that the node reaches show, and how many of them are not ordered; any number while no pool is
+    whole."""
+    free = published_free(state, cell.node, cell.model)
+    return (0, inf) if free is None else (free, free - still_shown(state, cell.node, cell))
 
 
 def _is_lost(state: State, life: ClaimLife) -> bool:
@@ -261,7 +274,7 @@ def _steps(state: State, assignment: Assignment, node: str) -> Iterator[str]:
         resource = state.fleet.resources.rows[uid]
         yield f"{resource.name}: {resource.error}"
     for name in dict.fromkeys(assignment.missing):
-        yield _why_not_ordered(state, assignment.claim, node, state.settings.models[name])
+        yield _why_not_ordered(state, assignment, node, state.settings.models[name])
     for name in dict.fromkeys(assignment.ordered):
         yield _why_not_made(state, node, name)
     for _, uid in assignment.attaching:
@@ -295,12 +308,12 @@ def _why_not_made(state: State, node: str, model: str) -> str:
     return f"{model} is ordered"
 
 
-def _why_not_ordered(state: State, claim: Claim, node: str, model: Model) -> str:
-    return next(_obstacles(state, claim, node, model), f"{model.model} is about to be ordered")
+def _why_not_ordered(state: State, assignment: Assignment, node: str, model: Model) -> str:
+    return next(_obstacles(state, assignment, node, model), f"{model.model} is about to be ordered")
 
 
-def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[str]:
-    name = model.model
+def _obstacles(state: State, assignment: Assignment, node: str, model: Model) -> Iterator[str]:
+    name, claim = model.model, assignment.claim
     place = state.fleet.node(node)
     if not state.process.synced or state.process.stale:
         yield "the view of the cluster is not complete"
@@ -327,15 +340,18 @@ def _obstacles(state: State, claim: Claim, node: str, model: Model) -> Iterator[
     if refusal is not None:
         words = f": {refusal.text}" if refusal.text else ""
         yield f"the order was refused {refusal.count} times, tried again at {rfc3339(refusal.until)}{words}"
-    if is_making(state, cell_of(state, node, model)):
+    cell = cell_of(state, node, model)
+    if is_making(state, cell):
         yield f"the operator has still to make what was ordered for {name} on {node} before"
-    free = published_free(state, node, model)
-    if free is None:
+    free, left = _left(state, cell)
+    if left == inf:
         yield f"no whole pool of {name} reaches {node}"
         if not state.inventory.pools_of_model[name] and state.fleet.units_coming >= (cap := in_flight_cap(state)):
             yield f"{state.fleet.units_coming} attaches are under way, the most without a pool are {cap}"
     elif free == 0:
         yield f"the pool has no {name} left"
+    elif left < (needs := assignment.missing.count(name)):
+        yield f"the pool shows {free} of {name}, ordered already: {free - int(max(0, left))}; it needs {needs}"
     life = state.lifecycle.lives.get(claim.uid)
     shown = shown_failure(state, claim.uid, life) if life is not None and not state.live else None
     if shown is not None:

@@ -15,6 +15,7 @@ from dds_commands.recorded import write_recording
 from dds_commands.sources import Log, Recording
 from dds_commands.timelines import Account
 from dds_core.replay import moments
+from dds_core.scaler.blame import POOL
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
 from dds_core.scaler.history.words import summary
@@ -32,7 +33,7 @@ def test_what_goes_on_at_a_cut_is_told_as_from_the_whole_log(tmp_path: Path) -> 
             "pool_exhausted",
             "default/second",
             "02:14:05",
-            "waiting for 7.9 s so far; at present: the scheduler finds no node",
+            "waiting for 7.9 s so far; at present: no device is free for it, or the scheduler finds no node",
         ),
         ("burst", "default/burst-001", "02:22:40", "bound to node0003 after 4.7 s, in use for 2.7 s so far"),
     ):
@@ -82,6 +83,11 @@ def named(entries: Iterable[Entry]) -> list[Entry]:
 WHOLE = [name for name in LOGS if name != "archived"]
 
 
+ORDERED_ELSEWHERE = {"burst": 2}
+"""So many claims waited for a pool of which other nodes had ordered the rest. The events that concern the claim do not tell that:
+the time is then dds's, or the policy's."""
+
+
 @pytest.mark.parametrize("name", [*RECORDINGS, *WHOLE])
 def test_a_claim_is_told_as_from_the_whole_log(name: str, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'log.sqlite3'}"
@@ -97,14 +103,19 @@ def test_a_claim_is_told_as_from_the_whole_log(name: str, tmp_path: Path) -> Non
         whole = list(moments(log.read_lean(), SCALER))
         history = History().read(whole)
         subjects = [one for one in Directory().read(whole).subjects() if one.kind in ("claim", "pod") and one.uids]
+        differ = set[str]()
         for claim in subjects:
             assert claim.kind == "pod" or found_claim(log, claim.name) == claim
             part = list(moments(Excerpt(log, claim).rows(), SCALER))
             assert named(timeline(part, claim)) == named(timeline(whole, claim)), claim.name
             told = History().read(part)
             for uid in claim.uids & history.claims.keys():
-                assert told.claims[uid] == history.claims[uid]
+                if told.claims[uid] != history.claims[uid]:
+                    assert [one for one in history.claims[uid].spans if one.stage == POOL and one.node], claim.name
+                    differ.add(uid)
+                    continue
                 assert summary(told.claims[uid], told) == summary(history.claims[uid], history)
+        assert len(differ) == ORDERED_ELSEWHERE.get(name, 0)
 
 
 @pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])

@@ -527,3 +527,22 @@ def test_of_a_refused_write_it_says_who_refused_it_in_which_words(capsys: pytest
     assert row["why"] == 'the API server: 422 Invalid the policy "quota" denies it'
     show_status(status_data(_head(), world.state, 20), world.now, 20)
     assert 'the policy "quota" denies it' in capsys.readouterr().out.partition("refused writes")[2]
+
+
+def test_a_refused_write_is_told_until_its_time_has_come_and_then_only_if_it_is_refused_again() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 4)
+    world.waits("train", "node0")
+    (order,) = world.events(AttachOrdered)
+    again = WriteRefused("d", "AttachOrdered", order.request, 422, "Invalid", "no")
+    for times in (1, 2):
+        world.feed(again)
+        (row,) = status_data(_head(), world.state, 20)["refused"]
+        assert (row["count"], row["again_at"] > world.now) == (times, True)
+        world.tick(31)
+    world.finish("train")
+    (row,) = status_data(_head(), world.state, 20)["refused"]
+    assert row["count"] == 2, "its time is still to come"
+    world.tick(31)
+    assert not status_data(_head(), world.state, 20)["refused"], "nobody wants the device any more"

@@ -53,6 +53,8 @@ class Sample:
     waiting: dict[str, Waiting] = field(default_factory=dict)
     resources: dict[str, Resource] = field(default_factory=dict)
     making: set[tuple[str, str]] = field(default_factory=set)
+    left: Counter[str] = field(default_factory=Counter)
+    """By model: what the pools show, less what is requested and has not come."""
     holders: dict[str, str] = field(default_factory=dict)
     """Claim by serial."""
 
@@ -85,11 +87,13 @@ class Watcher:
         names = {(node, *name): serial for (node, serial), name in listed.items()}
         starting = {node for node in self._lab.scenario.cluster.node_names() if self._lab.plugin_starts(node)}
         sizes: Counter[str] = Counter()
+        came: Counter[str] = Counter()
         for one in client.list("composableresources"):
             status, spec, meta = one.get("status") or {}, one["spec"], one["metadata"]
             sizes[(meta.get("labels") or {}).get("app.kubernetes.io/managed-by", "")] += 1
             if meta.get("deletionTimestamp") or status.get("state") in ("Detaching", "Deleting"):
                 continue
+            came[(meta.get("labels") or {}).get("app.kubernetes.io/managed-by", "")] += bool(status.get("device_id"))
             node, serial = spec["target_node"], status.get("device_id") or ""
             sample.resources[meta["uid"]] = Resource(
                 node, spec["model"], serial, status.get("state") or "", bool(status.get("error")),
@@ -99,6 +103,11 @@ class Watcher:
             wanted = one["spec"]["resource"]
             if wanted["size"] > sizes[one["metadata"]["name"]]:
                 sample.making.add((wanted.get("target_node", ""), wanted["model"]))
+            sample.left[wanted["model"]] -= max(0, wanted["size"] - came[one["metadata"]["name"]])
+        for one in client.list("resourceslices"):
+            if not one["spec"].get("nodeName"):
+                model = next(m for device, m in self._models.items() if one["spec"]["pool"]["name"].startswith(device))
+                sample.left[model] += sum(not device.get("taints") for device in one["spec"].get("devices") or ())
         claims = {one["metadata"]["name"]: one for one in client.list("resourceclaims", "default")}
         for one in claims.values():
             for result in _results(one):
@@ -183,7 +192,11 @@ class Watcher:
         if len(coming) < count:
             if self._robbed(place, uid, one, model):
                 return "claim"
-            return "operator" if (one.node, model) in sample.making else "policy" if self._observes else "dds"
+            if (one.node, model) in sample.making:
+                return "operator"
+            if sample.left[model] < count - len(coming):
+                return "pool"
+            return "policy" if self._observes else "dds"
         return _together([self._step_of(sample, resource) for resource in coming])
 
     def _assigned(self, place: int, node: str, model: str) -> dict[str, list[str]]:

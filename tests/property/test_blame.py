@@ -120,6 +120,48 @@ def judged(seeds: range) -> list[Counter[tuple[str, str]]]:
     return [differ for _, differ in runs]
 
 
+def _exhausted() -> Scenario:
+    """Three devices, an operator that is slow to ask for them, and five pods: one of them is allocated a device that the pool
+    still shows, while all are ordered."""
+    device = _MODELS[0]["device"]
+    written = {
+        "name": "exhausted",
+        "duration": "8m",
+        "cluster": {
+            "models": [_MODELS[0]],
+            "fabrics": [{"id": 1, "devices": {_MODELS[0]["model"]: 3}}],
+            "nodes": [{"count": 3, "fabric": 1}],
+        },
+        "parts": {"scaler": False, "fabric": {"attach": "40s"}, "operator": {"look": "20s"}},
+        "steps": [
+            {
+                "at": f"{15 + number}s",
+                "run": {"name": f"pod-{number}", "devices": {device: 1}, "priority": 1000 * (number == 4)},
+            }
+            for number in range(5)
+        ],
+    }
+    return Scenario.model_validate_json(json.dumps(written))
+
+
+def test_a_claim_that_is_allocated_what_was_ordered_for_others_waits_for_the_pool() -> None:
+    """dds could order none: neither status nor the timeline names it for longer than a moment."""
+    scenario = _exhausted()
+    policy = policy_of(scenario, scan_interval_seconds=60)
+    with running(scenario, policy=policy) as run:
+        watcher = Watcher(run.lab, online=policy.device_ready == "online", observes=False, exchanges=True)
+        run.lab.run()
+        told = list(moments(run.log.read(), SCALER))
+    history = History().read(told)
+    found = [(at, uid, truth, told_owner(history, uid, at)) for at, uid, truth in watcher.truths()]
+    states = {sample.at: sample.waiting for sample in watcher.samples}
+    allocated = Counter((truth, by) for at, uid, truth, by in found if states[at][uid].allocated)
+    assert allocated["pool", "pool"] > 200, allocated
+    assert not [owners for owners in allocated if "pool" in owners and set(owners) != {"pool"}], allocated
+    assert sum(number for (_, by), number in allocated.items() if by == "dds") <= 4, allocated
+    assert differences(told).keys() <= SEVERAL
+
+
 def _troubled(duration: str) -> Scenario:
     """A fabric that hangs for one node, drivers that list nothing, and a node that goes while a claim waits there."""
     a100, h100 = (one["device"] for one in _MODELS)

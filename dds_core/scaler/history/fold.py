@@ -29,7 +29,7 @@ from dds_core.scaler.history.claims import Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.looks import Called, Looks
 from dds_core.scaler.history.stock import Stock
-from dds_core.scaler.model import ClaimLife, DeviceLife, PoolKey, model_of_pool
+from dds_core.scaler.model import Cell, ClaimLife, DeviceLife, PoolKey, model_of_pool
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State, load
 from dds_core.scaler.timeline import set_anew
@@ -94,6 +94,10 @@ class History:
         self._keys_of: dict[str, set[DeviceKey]] = defaultdict(set)
         self._with_uuid: dict[str, str] = {}
         self._requests_at: dict[str, set[str]] = defaultdict(set)
+        self._orders: dict[Cell, tuple[str, int]] = {}
+        """By node and model: the request, and the size of it that dds has ordered and that was not seen yet."""
+        self._lacking: set[str] = set()
+        """Claims that wait for devices that nobody has ordered."""
         self._ready_for: dict[str, str] = {}
         self._expected: dict[str, tuple[str, ...]] = {}
         """By claim that waits: the resources that dds gives it, those on the node included, as of its last step."""
@@ -201,15 +205,24 @@ class History:
                 if listed.node:
                     self._looks.listed(listed, at, gone=now is None, started=self.synced)
                     self._progress(listed.node)
+                else:
+                    self._touched |= dict.fromkeys(self._lacking)
             case AttachRequest() as request:
                 self._request(before, request, gone=now is None)
                 here = self._requests_at[request.node]
                 (here.add if now is not None else here.discard)(request.uid)
+                self._order_seen(before, request, gone=now is None)
+                self._count_ordered(request.node, request.model)
                 self._progress(request.node)
             case Node() as node:
+                if now is None:
+                    self._orders = {cell: order for cell, order in self._orders.items() if cell[0] != node.name}
+                self._count_ordered_at(node.name)
                 self._progress(node.name)
             case Config():
                 self._awaited.clear()
+                for node_name in self._requests_at:
+                    self._count_ordered_at(node_name)
                 self._progress_everywhere()
 
     def _of_no_object(self, fact: Event, at: int) -> None:
@@ -335,6 +348,7 @@ class History:
             self._looks.online(device, at)
             device.ready = device.ready or (at if device.life == IDLE else 0)
         device.changed(at)
+        self._count_ordered(resource.node, resource.model)
         self._progress(resource.node)
 
     def _is_online(self, device: DeviceHistory) -> bool:
@@ -371,6 +385,41 @@ class History:
         if ordered:
             self._ordered[request.name] = ordered
 
+    def _order_seen(self, before: Any, request: AttachRequest, *, gone: bool) -> None:
+        """The request shows what dds has ordered, or another client has overtaken that."""
+        cell, was = (request.node, request.model), before.size if before is not None else 0
+        name, size = self._orders.get(cell, ("", 0))
+        overtaken = request.size > max(size, was) or request.size < size <= was
+        if cell in self._orders and name == request.name and (gone or request.size == size or overtaken):
+            del self._orders[cell]
+
+    def _count_ordered_at(self, node: str) -> None:
+        for model in self._known.config.models:
+            self._count_ordered(node, model.model)
+
+    def _count_ordered(self, node: str, model: str) -> None:
+        """How many devices of the model are requested or ordered for the node and have not come."""
+        requests = (self._known.objects.get(uid) for uid in self._requests_at.get(node, ()))
+        sizes = {
+            one.name: one.size
+            for one in requests
+            if isinstance(one, AttachRequest) and one.model == model and not one.deleting
+        }
+        sizes.update([self._orders[node, model]] if (node, model) in self._orders else ())
+        resources = (self._known.resource(uid) for uid in self._resources_at.get(node, ()))
+        came = sum(
+            one is not None and bool(one.uuid) and not one.leaving and one.request in sizes and one.model == model
+            for one in resources
+        )
+        pool = self._pool_of(node, model)
+        if pool is not None and self.stock.ordered((node, model), pool, max(0, sum(sizes.values()) - came)):
+            self._touched |= dict.fromkeys(self._lacking)
+
+    def _pool_of(self, node: str, model: str) -> PoolKey | None:
+        """The publisher's pool of the model in the node's fabric."""
+        named = next((one for one in self._known.config.models if one.model == model), None)
+        return (named.driver, f"{named.device}-fabric{self.fabric_of(node)}") if named is not None else None
+
     def _wanting(self, node: str, model: str) -> Iterator[tuple[str, int]]:
         """The attempts on the node, each as often as it lacks a device of the model that is its own or on its way to it."""
         found = [(self.claims[uid].attempts[-1], uid) for uid in self._waiting_at.get(node, ())]
@@ -395,6 +444,7 @@ class History:
     def _stage(self, uid: str, at: int) -> None:
         """Begin the claim's present stage, if it waits and that is another one."""
         history = self.claims.get(uid)
+        self._lacking.discard(uid)
         if history is not None and (history.waits or history.state in WAITING):
             wait = self._wait(history)
             on_node = wait.allocated and history.attempts and history.state in WAITING
@@ -437,7 +487,11 @@ class History:
         if lacking:
             wait = wait._replace(taken=wait.taken or self._robbed(history, needed))
         ordered = (state == ATTACHING and not observes) or all(self._is_making(node, model) for model in lacking)
-        return wait._replace(ordered=ordered, needs=needed.total(), coming=[one.coming for one in coming])
+        if lacking and not ordered:
+            self._lacking.add(history.uid)
+        pools = ((self._pool_of(node, model), number) for model, number in lacking.items())
+        empty = not ordered and any(pool is not None and self.stock.lacks(pool, number) for pool, number in pools)
+        return wait._replace(ordered=ordered, empty=empty, needs=needed.total(), coming=[one.coming for one in coming])
 
     def _robbed(self, history: ClaimHistory, needed: Counter[str]) -> bool:
         """Whether a claim that did not wait on its node has taken a device there, so that the last in turn lacks one."""
@@ -532,7 +586,10 @@ class History:
         if isinstance(event, e.DeviceMoved):
             return self._device_moved(event, at)
         if isinstance(event, Decision) and getattr(event, "mode", "") != "observe":
-            for of, what, _ in event.seen_by():
+            for of, what, value in event.seen_by():
+                if what == "size" and isinstance(event, e.OfCell):
+                    self._orders[event.node, event.model] = of, int(value)
+                    self._count_ordered(event.node, event.model)
                 if what == "condition" and of in self.claims:
                     self.claims[of].by = DDS
         match event:
@@ -645,6 +702,9 @@ class History:
                 self._resource_there(resource, device, state, at)
         for request in state.fleet.requests.rows.values():
             self._requests_at[request.node].add(request.uid)
+        self._orders = {cell: (order.request, order.size) for cell, order in state.fleet.orders.rows.items()}
+        for node in {*self._requests_at, *(node for node, _ in self._orders)}:
+            self._count_ordered_at(node)
         for row in state.inventory.slices.rows.values():
             self.stock.listed(None, row, at)
         for claim in state.demand.claims.rows.values():

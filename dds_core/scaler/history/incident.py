@@ -83,7 +83,7 @@ FIRST: Mapping[str, tuple[str, str]] = {
     "HandOverInVain": ("see why the scheduler left the device: kubectl describe the pod", EVENTS),
     OTHERS: ("find the client that set the condition: two scalers write the claims", _OTHERS),
     OBSERVED: ("see the log of the scaler that set the conditions: dds only observes", _OTHERS),
-    blame.POOL: ("see what the claims wait for: dds claims --state Unallocated", _QUEUE),
+    blame.POOL: ("see what the claims wait for: dds claims", _QUEUE),
     blame.FABRIC: ("ask the fabric's team: its attach takes long", OPERATOR),
     blame.OPERATOR: ("see the operator: its queue, and how often it looks at a device", OPERATOR),
     blame.DRIVER: ("see the vendor's driver on the node", OPERATOR),

@@ -1,13 +1,14 @@
-"""How many devices each pool had free over time: listed in it, without a taint that keeps the scheduler away, and in no claim."""
+"""How many devices each pool had free over time: listed in it, without a taint that keeps the scheduler away, and in no claim;
+and how many of those that it shows are ordered."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import NamedTuple
 
 from dds_core.model import DeviceKey, Slice
-from dds_core.scaler.model import PoolKey, is_tainted
+from dds_core.scaler.model import Cell, PoolKey, is_tainted
 
 
 class Stocked(NamedTuple):
@@ -35,6 +36,22 @@ class Stock:
         self._parts: dict[PoolKey, dict[str, _Part]] = defaultdict(dict)
         self._taken: set[DeviceKey] = set()
         self._last: dict[PoolKey, int] = {}
+        self._shown: dict[PoolKey, int] = {}
+        self._ordered = Counter[PoolKey]()
+        self._ordered_at: dict[Cell, tuple[PoolKey, int]] = {}
+
+    def ordered(self, cell: Cell, pool: PoolKey, number: int) -> bool:
+        """So many devices of the pool are ordered at a node and have not come yet; whether that is news."""
+        before, last = self._ordered_at.pop(cell, (pool, 0))
+        self._ordered[before] -= last
+        if number:
+            self._ordered_at[cell] = pool, number
+            self._ordered[pool] += number
+        return (before, last) != (pool, number)
+
+    def lacks(self, pool: PoolKey, number: int) -> bool:
+        """Whether the pool, if it is whole, shows fewer than so many devices that are not ordered, in a claim or not."""
+        return pool in self._shown and self._shown[pool] < self._ordered[pool] + number
 
     def listed(self, before: Slice | None, now: Slice | None, at: int) -> None:
         """A slice was made, has changed, or was deleted. Those of nodes do not count."""
@@ -71,8 +88,11 @@ class Stock:
         parts = self._parts[pool].values()
         newest = max((one.generation for one in parts), default=0)
         current = [one for one in parts if one.generation == newest]
+        self._shown.pop(pool, None)
         if parts and len(current) != max(one.slices for one in current):
             return
+        if parts:
+            self._shown[pool] = sum(len(one.open) for one in current)
         free = sum(one.free for one in current)
         if self._last.get(pool) == free:
             return

@@ -161,7 +161,7 @@ def order(work: Work, node: str, assignments: list[Assignment]) -> None:
             if name not in cells:
                 cells[name] = cell_of(state, node, models[name])
         if assignment.missing:
-            _grant(work, node, assignment, cells, blocked)
+            _grant(work, node, assignment, assignments, cells, blocked)
     for cell in cells.values():
         if cell.granted:
             ask(work, cell, "demand", tuple(dict.fromkeys(cell.granted)))
@@ -193,7 +193,14 @@ def withdraw(work: Work, node: str, assignments: list[Assignment]) -> None:
             ask(work, cell, WITHDRAWN)
 
 
-def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, CellRequests], blocked: set[str]) -> None:
+def _grant(
+    work: Work,
+    node: str,
+    assignment: Assignment,
+    assignments: Iterable[Assignment],
+    cells: dict[str, CellRequests],
+    blocked: set[str],
+) -> None:
     state, claim = work.state, assignment.claim
     life = state.lifecycle.lives.rows[claim.uid]
     place = state.fleet.node(node)
@@ -228,12 +235,16 @@ def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, CellR
         if unjudged(state, node, claim, cells[name].model):
             blocked.update(needed)
             return
-        refusal = _refusal(state, node, claim, cells[name], needed[name], granted)
+        top = limits_of(state, node, name)[1]
+        alone, together = _on_one_node(state, claim, name, assignments)
+        needs = needed[name] if together <= top else together
+        whose = " with the other claims of its pod" if alone <= top else ""
+        refusal = _refusal(state, node, claim, cells[name], needs, granted, whose)
         if refusal is not None:
             full = refusal[0] == NODE_LIMIT
-            nowhere = full and _fits_nowhere(state, name, needed[name])
+            nowhere = full and _fits_nowhere(state, name, together)
             blamed = "" if nowhere else name
-            fail(work, claim, life, *refusal, blamed, anywhere=nowhere, needs=needed[name] if full else 0)
+            fail(work, claim, life, *refusal, blamed, anywhere=nowhere, needs=needs if full else 0)
             return
     if any(conflicting_model(state, node, cells[name].model, claim) for name in needed):
         blocked.update(needed)
@@ -251,9 +262,35 @@ def _grant(work: Work, node: str, assignment: Assignment, cells: dict[str, CellR
         cells[name].granted += [claim.uid] * count
 
 
+def _on_one_node(state: State, claim: Claim, model: str, assignments: Iterable[Assignment]) -> tuple[int, int]:
+    """How many devices of the model the claim needs on its node, those included that it has or awaits there: alone, and together
+    with the other claims of a pod. Devices that are fixed in the node do not count, as in its limit."""
+    assigned = {one.claim.uid: one for one in assignments}
+    node = state.demand.node_of(claim)
+    groups = ([claim], *map(state.demand.claims_of, state.demand.pods_of(claim)))
+    alone, *others = [
+        sum(_units(state, one, model, assigned.get(one.uid)) for one in group if state.demand.node_of(one) == node)
+        for group in groups
+    ]
+    return alone, max((alone, *others))
+
+
+def _units(state: State, claim: Claim, model: str, assignment: Assignment | None) -> int:
+    """How many devices of the model a claim needs on its node by its allocation."""
+    allocation = claim.allocation
+    has = [state.resource_of(one.key) for one in state.inventory.local_results(allocation) if not one.admin]
+    there = {one.uid for one in has if one is not None and one.model == model}
+    if assignment is None:
+        waits = {one.key for _, one, named in state.inventory.pool_results(allocation) if named.model == model}
+        return len(there) + len(waits)
+    rows = state.fleet.resources.rows
+    there |= {uid for uid in assignment.resources if rows[uid].model == model}
+    return len(there) + assignment.ordered.count(model) + assignment.missing.count(model)
+
+
 def _fits_nowhere(state: State, model: str, count: int) -> bool:
-    """Whether a claim wants more of the model than any node may have, though nodes may have some: cool-downs would only keep
-    others out."""
+    """Whether so many of the model on one node are more than any node may have, though nodes may have some: cool-downs would only
+    keep others out."""
     tops = [limits_of(state, node, model)[1] for node in state.fleet.node_names()]
     return 0 < max(tops, default=0) < count
 
@@ -281,10 +318,10 @@ def _has_what_leaves(state: State, claim: Claim) -> bool:
 
 
 def _refusal(
-    state: State, node: str, claim: Claim, cell: CellRequests, count: int, granted: set[str]
+    state: State, node: str, claim: Claim, cell: CellRequests, count: int, granted: set[str], whose: str
 ) -> tuple[str, str] | None:
     """(reason, message) why this node cannot give the claim its devices as things are, None when it can. `granted`: the models
-    that older claims are getting in this step."""
+    that older claims are getting in this step; `whose`: as for `limit_words`."""
     if cell.own is None and cell.foreign is not None:
         return (
             "RequestOwnedByOther",
@@ -296,7 +333,7 @@ def _refusal(
         return "Coexistence", rival_words(cell.model.model, node, rival)
     top = limits_of(state, node, cell.model.model)[1]
     if cell.filled + count > top:
-        return NODE_LIMIT, limit_words(cell.model.model, node, top, cell.filled, count)
+        return NODE_LIMIT, limit_words(cell.model.model, node, top, cell.filled, count, whose)
     return None
 
 
@@ -304,10 +341,11 @@ def rival_words(model: str, node: str, rival: str) -> str:
     return f"{model} may not share {node} with {rival}"
 
 
-def limit_words(model: str, node: str, top: int, filled: int, count: int) -> str:
-    """What stands against `count` devices more: what the node has, unless it may never have so many."""
+def limit_words(model: str, node: str, top: int, filled: int, count: int, whose: str = "") -> str:
+    """What stands against `count` devices more: what the node has, unless it may never have so many. `whose`: who asks for them
+    besides the claim."""
     if count > top:
-        return f"{ASKS_FOR} {count} of {model}, and {node} may have {top}"
+        return f"{ASKS_FOR} {count} of {model}{whose}, and {node} may have {top}"
     room = f": no room for {count}" if filled < top else ""
     return f"{node} may have {top} of {model} and has or awaits {filled}{room}"
 
@@ -399,7 +437,7 @@ def _there_is(state: State, node: str, cell: CellRequests, count: int) -> bool:
     if shown is None:
         known = state.inventory.pools_of_model[cell.model.model]
         return not known and state.fleet.units_coming + len(cell.granted) < in_flight_cap(state)
-    return shown >= count + _still_shown(state, node, cell)
+    return shown >= count + still_shown(state, node, cell)
 
 
 def is_making(state: State, cell: CellRequests) -> bool:
@@ -448,7 +486,7 @@ def _is_stuck(state: State, resource: FabricResource) -> bool:
     return bool((resource.error or hangs) and state.names_of(resource))
 
 
-def _still_shown(state: State, node: str, cell: CellRequests) -> int:
+def still_shown(state: State, node: str, cell: CellRequests) -> int:
     """Devices that the pools may still show but that are taken: ordered on this node, or on others that reach the same pools, and
     not attached yet (pools are published some seconds after an attach has begun). To order more than there is would not only be
     in vain (B22): the operator tries for ever, and meanwhile no device of that request can be detached."""

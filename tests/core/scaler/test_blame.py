@@ -8,7 +8,8 @@ from dds_core.lifecycle import ATTACHED, ATTACHING, FAILED, PENDING
 from dds_core.scaler.blame import OWNER, STAGES, WHOSE, Coming, Wait, stage_of, stage_of_coming
 from dds_core.scaler.operator import MEANWHILE, Job, at_work
 from dds_core.scaler.waiting import waiting_rows
-from tests.support.world import one_node
+from tests.core.scaler.pools import pool_results
+from tests.support.world import A100, one_node
 
 _COME = Coming(1, 2, 3, 4, 5, 6)
 HALF = MEANWHILE
@@ -26,6 +27,9 @@ HALF = MEANWHILE
         (Wait(ATTACHING, allocated=True, failing=True, told=False, observes=True), "retry", "scheduler"),
         (Wait(PENDING, allocated=True), "order", "dds"),
         (Wait(PENDING, allocated=True, observes=True), "observe", "policy"),
+        (Wait(PENDING, allocated=True, empty=True, observes=True), "pool", "pool"),
+        (Wait(PENDING, allocated=True, empty=True, taken=True), "taken", "claim"),
+        (Wait(ATTACHING, allocated=True, empty=True, ordered=True), "operator", "operator"),
         (Wait(ATTACHING, allocated=True, ordered=True), "operator", "operator"),
         (Wait(ATTACHING, allocated=True, ordered=True, taken=True), "taken", "claim"),
         (Wait(ATTACHING, allocated=True, coming=[Coming()]), "operator", "operator"),
@@ -65,6 +69,19 @@ def test_status_tells_an_exchange_and_a_device_that_the_operator_has_still_to_ma
     world.settle()
     found = {row.stage for row in waiting_rows(world.state)}
     assert found <= {"exchange", "hand-over"}
+
+
+def test_status_tells_what_the_pool_has_left_for_a_claim_that_needs_more() -> None:
+    world = one_node("attach", 2, scan_interval_seconds=0)
+    world.node("node1")
+    world.waits("first", "node0")
+    world.waits("big", "node1", *pool_results(0, 1))
+    rows = {row.claim: row for row in waiting_rows(world.state)}
+    assert (rows["default/first"].stage, rows["default/big"].stage) == ("operator", "pool")
+    assert rows["default/big"].why == "the pool shows 2 of A100 40G, ordered already: 1; it needs 2"
+    world.carry_out()
+    world.pool(A100, 3, generation=2)
+    assert {row.stage for row in waiting_rows(world.state)} == {"operator"}, "there is one for each now"
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,17 @@ def test_a_claim_for_several_devices_is_attached_as_a_whole() -> None:
     assert len(world.only(e.HandOver).signals[0].entries) == 3
 
 
+def test_the_cause_of_an_advance_names_the_size_that_was_just_ordered() -> None:
+    """The request itself is seen with it only once the write has come back."""
+    world = world_with_pools()
+    name = request_name("node0", "gpu", A100.model)
+    world.request(name, "node0", size=0, state="Running")
+    world.waits("train", "node0")
+    assert world.only(e.AttachOrdered).size == 1
+    causes = [one.cause for one in world.events(e.ClaimMoved) if one.trigger == "ordered"]
+    assert causes == [f"request {name} asks for 1 of A100 40G"]
+
+
 def test_several_requests_and_models_in_one_claim() -> None:
     world = world_with_pools(drivers={CXL.driver: {"request_type": "cxlmemory"}})
     world.waits("mixed", "node0", (A100, 2), (H100, 1), (CXL, 1))
@@ -195,6 +206,47 @@ def test_a_device_that_cannot_be_detached_counts_against_the_limit_until_it_can(
     world.tick(121)
     world.resource("orphan", "node0", error="")
     assert world.events(e.NodeLabelled)[-1].labels[label] == "true"
+
+
+def asking_for_three(limits: dict[str, Any]) -> World:
+    """Two nodes; one has an idle device, and a claim gets it with two from the pool."""
+    world = world_with_pools(cool_down_seconds=600, **limits)
+    world.online("idle", "node0", request=request_name("node0", "gpu", A100.model))
+    world.request(request_name("node0", "gpu", A100.model), "node0", size=1, state="Running", planned=("idle",))
+    world.claim("three", devices=3)
+    world.allocate("three", "node0", Result("r0", GPU, "node0", "gpu-GPU-idle"), *pool_results(0, 1))
+    return world
+
+
+def test_what_a_claim_has_on_the_node_counts_to_what_no_node_may_have() -> None:
+    """Of three devices that no node may have one is there already: no cool-down keeps others from healthy nodes."""
+    world = asking_for_three({"limit": {"max": 2}})
+    failure = world.only(e.ClaimFailed)
+    assert failure.message == "it asks for 3 of A100 40G, and node0 may have 2"
+    assert not world.events(e.CoolDown) and not world.events(e.AttachOrdered)
+
+
+def test_a_node_that_may_not_have_so_many_is_closed_though_it_has_room_if_another_one_may() -> None:
+    world = asking_for_three({"limits": {f"node0/{A100.model}": {"max": 2}}})
+    assert world.only(e.ClaimFailed).message == "it asks for 3 of A100 40G, and node0 may have 2"
+    world.carry_out()
+    world.clear("three")
+    world.take_away("idle")
+    world.tick(1)
+    assert world.only(e.CoolDown).node == "node0" and not world.events(e.CoolDownOver), "no room will do"
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_the_claims_of_a_pod_need_their_devices_on_one_node(limit: int) -> None:
+    """Neither gets a device that its pod could never use; nor does a node cool down for them."""
+    world = world_with_pools(limit={"max": limit}, synced=False)
+    for number, name in enumerate(("one", "two")):
+        world.claim(name, pod="train")
+        world.allocate(name, "node0", *pool_results(number))
+    world.sync()
+    told = "it asks for 2 of A100 40G with the other claims of its pod, and node0 may have 1"
+    assert [one.message for one in world.events(e.ClaimFailed)] == ([told] * 2 if limit == 1 else [])
+    assert len(world.events(e.AttachOrdered)) == (limit == 2) and not world.events(e.CoolDown)
 
 
 # --- nodes that cannot be used -----------------------------------------------------------------------------------------

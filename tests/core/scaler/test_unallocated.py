@@ -318,10 +318,50 @@ def test_two_models_that_may_not_share_a_node_and_are_asked_for_at_once() -> Non
     assert {(one.reason, one.why) for one in unallocated(world.state)} == {told}, "of two claims of one pod, too"
 
 
+def two_fabrics() -> World:
+    """Each node reaches the pool of one model."""
+    world = one_node(2)
+    world.node("node1", fabric=2)
+    world.pool(H100, 2, fabric=2)
+    return world
+
+
+def test_no_node_reaches_all_that_a_pod_asks_for_whatever_is_in_use() -> None:
+    world = two_fabrics()
+    both = tuple(asks(f"r{n}", model.device) for n, model in enumerate((A100, H100)))
+    world.claim("mixed", requests=both)
+    world.update(world.get(Pod, "mixed"), waiting="Unschedulable")
+    device = "no device of class nvidia-h100-80 such as it asks for is on node0"
+    told = (lacking.TOGETHER, f"{device} or in a pool that it reaches; elsewhere: 2")
+    assert why(world) == told
+    for name in ("one", "two"):
+        world.waits(name, "node0")
+    assert why(world) == told, "a device that is given back does not help"
+
+
+def test_a_pool_that_no_node_reaches_is_no_matter_of_what_is_in_use_but_devices_come_back_from_other_nodes() -> None:
+    world = one_node(0, "node0", "node1")
+    world.pool(H100, 1, fabric=2)
+    hungry(world, model=H100)
+    assert why(world)[0] == lacking.NODE and why(world)[1].startswith("no device of class nvidia-h100-80 such as")
+    world = one_node(0, "node0", "node1")
+    world.pool(A100, 0)
+    world.online("res", "node1")
+    world.holds("busy", "node1", "gpu-GPU-res")
+    world.plug("node0", "fixed", "GPU-fixed", H100)
+    world.claim("here", pod="hungry")
+    world.allocate_local("here", "node0", "fixed")
+    hungry(world)
+    assert why(world) == (lacking.IN_USE, "the only device is in use")
+
+
 def test_a_node_that_is_full_and_a_claim_that_asks_for_more_than_a_node_may_have() -> None:
     world = one_node(5, limit={"max": 2})
     hungry(world, count=3)
     assert why(world) == (lacking.LIMIT, "it asks for 3 of A100 40G, and node0 may have 2")
+    world.online("idle", "node0")
+    assert why(world) == (lacking.LIMIT, "it asks for 3 of A100 40G, and node0 may have 2"), "one of them is there"
+    world.take_away("idle")
     world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device),))
     assert only(world).reason == lacking.UNTRIED
     world.waits("first", "node0", (A100, 2))
