@@ -142,7 +142,7 @@ apply = work.folding(
 # -- decide: what follows ----------------------------------------------------------------------------------------------
 
 
-def decide(state: Waiting, at: int, *, keep: bool = False) -> work.Work[Waiting]:
+def decide(state: Waiting, at: int, *, keep: work.Keep[Waiting] = False) -> work.Work[Waiting]:
     return work.Work(state, at, apply, chained=False).decide(_run, keep)
 
 
