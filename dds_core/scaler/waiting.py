@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from dds_core.lifecycle import ATTACHED, ATTACHING, FAILED, PENDING, WAITING
 from dds_core.model import NO_NODE_FITS, RESOURCE_DETACHING, Claim, FabricResource, Model, request_name
-from dds_core.scaler.blame import TAKEN, Coming, Wait, stage_of
+from dds_core.scaler.blame import POOL, TAKEN, Coming, Wait, stage_of
 from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.model import ClaimLife, Cooling, Fence
 from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, TWO_CHECKS, Job, Turns, plugin_restarted
@@ -60,7 +60,7 @@ def waiting_rows(state: State) -> list[WaitingRow]:
             name = f"{life.namespace}/{life.name}"
             stage = stage_of(_wait(state, life, uid, assignments.get(uid), queued))
             why = _why(state, life, uid, assignments.get(uid), taken=stage == TAKEN)
-            taker = _taker(state, life, uid) if stage == TAKEN else ""
+            taker = _taker(state, life, uid) if stage in (TAKEN, POOL) else ""
             why = f"{taker} has taken the device that came for it; {why}" if taker else why
             why = f"is being deleted, so that no scheduler places its pod; {why}" if is_going(state, uid) else why
             rows.append(WaitingRow(name, uid, life.state, life.began, life.node, models, stage, why))
@@ -250,7 +250,11 @@ def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
     row = state.hand_over.hand_overs.get(uid)
     if row is not None:
         steered = ", nominated and cleared" if row.steered else ""
-        return f"handed over to the scheduler for {row.node} ({row.steering}{steered})"
+        claim = state.demand.claims.get(uid)
+        pods = state.demand.pods_of(claim) if claim is not None and claim.allocation is None else []
+        refused = any(pod.pending and pod.waiting == NO_NODE_FITS for pod in pods)
+        then = "; the scheduler finds no node for its pod" if refused else ""
+        return f"handed over to the scheduler for {row.node} ({row.steering}{steered}){then}"
     exchange, claim = state.hand_over.exchanges.get(uid), state.demand.claims.get(uid)
     if exchange is not None and exchange.stage == "left":
         return "its devices are there, the scheduler allocates it anew: its exchange ended between its two writes"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,12 +80,12 @@ def scenario(text: str = EMPTY_POOL) -> Scenario:
     return parse(text, "empty_pool.yaml")
 
 
-def logged(text: str, path: Path, seconds: float) -> str:
+def logged(text: str, path: Path, seconds: float, **policy: Any) -> str:
     """The exported log of dds in that cluster after so much time."""
     found = scenario(text)
     with Lab.virtual(without_hands(found)) as lab:
         subject = Ours(lab, found)
-        subject._policy = policy_of(found, scan_interval_seconds=60)
+        subject._policy = policy_of(found, scan_interval_seconds=60, **policy)
         subject.begin()
         lab.run(seconds=seconds)
         export(subject.log, str(path / "empty_pool.jsonl"))
@@ -337,6 +338,28 @@ def test_claims_and_status_say_why_a_claim_waits_or_has_failed(too_large: str) -
     assert begin in fine("status", too_large)
     (row,) = (row for row in fine("claims", too_large, "--at", "00:00:50").splitlines() if "default/slow" in row)
     assert row.endswith(" is Attaching")
+
+
+THEFT = """
+about: a pool of one and two pods, of which the second takes the device that was handed over to the first
+cluster:
+  models: [{model: A100 40G, device: nvidia-a100-40, product: NVIDIA A100 40GB PCIe}]
+  fabrics: [{id: 1, devices: {A100 40G: 1}}]
+  nodes: [{count: 1, fabric: 1}]
+parts: {scaler: false}
+steps:
+  - {at: 2s, run: {name: first, devices: {nvidia-a100-40: 1}}}
+  - {at: 4s, run: {name: second, devices: {nvidia-a100-40: 1}}}
+"""
+
+
+def test_a_hand_over_that_another_claim_has_taken_is_told_with_its_name(tmp_path: Path) -> None:
+    (row,) = json.loads(fine("status", logged(THEFT, tmp_path, 60, hand_over="clear"), "--json"))["waiting"]
+    assert (row["claim"], row["stage"]) == ("default/first", "pool")
+    assert row["why"] == (
+        "default/second has taken the device that came for it; handed over to the scheduler for node0000 (clear, "
+        "nominated and cleared); the scheduler finds no node for its pod"
+    )
 
 
 def test_a_claim_that_asks_for_more_than_a_node_may_have_is_told_so_and_advised(too_large: str) -> None:

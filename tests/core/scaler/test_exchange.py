@@ -373,7 +373,9 @@ def test_what_stands_against_it_before_the_first_write_ends_it(step: type[e.Deci
 
 
 @pytest.mark.parametrize("step", [e.ExchangeBegun, e.ClaimsListWanted])
-def test_a_claim_that_is_being_deleted_by_then_ends_it_and_is_handed_over_in_no_other_way(step: type[e.Decision]) -> None:
+def test_a_claim_that_is_being_deleted_by_then_ends_it_and_is_handed_over_in_no_other_way(
+    step: type[e.Decision],
+) -> None:
     world = up_to(step)
     uid = world.only(e.ExchangeBegun).swaps[0].claim
     world.update(world.state.demand.claims.rows[uid], deleting=True)
