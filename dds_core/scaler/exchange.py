@@ -334,8 +334,8 @@ def _against_claim(state: State, claim: Claim, pods: list[Pod], node: str) -> st
     name, allocation = f"{claim.namespace}/{claim.name}", claim.allocation
     if allocation is None or allocation.node != node:
         return f"{name} is allocated on no single node"
-    if claim.deleting or not claim.protected:
-        return f"{name} is going" if claim.deleting else f"{name} lacks the finalizer of an allocated claim"
+    if not claim.protected:
+        return f"{name} lacks the finalizer of an allocated claim"
     if any((step.__name__, claim.uid) in state.notes.refusals for step in (ExchangeBegun, AllocationCleared)):
         return f"an exchange of {name} came to nothing"
     consumers, its = {one.uid for one in claim.consumers}, state.demand.pods_of(claim)
@@ -476,6 +476,8 @@ def _in_the_way(work: Work, row: Exchange, whole: list[str], served: set[str]) -
         return "its guard is about to end"
     claims = [claim for uid in whole if (claim := state.demand.claims.get(uid)) is not None]
     for claim in claims:
+        if claim.deleting:
+            return f"{claim.namespace}/{claim.name} is going"
         swap = state.hand_over.exchanges.rows[claim.uid].swap
         rival = next(iter(_rivals(state, swap)), None)
         if rival is not None:

@@ -62,7 +62,7 @@ def waiting_rows(state: State) -> list[WaitingRow]:
             why = _why(state, life, uid, assignments.get(uid), taken=stage == TAKEN)
             taker = _taker(state, life, uid) if stage in (TAKEN, POOL) else ""
             why = f"{taker} has taken the device that came for it; {why}" if taker else why
-            why = f"is being deleted, so that no scheduler places its pod; {why}" if is_going(state, uid) else why
+            why = "is being deleted, so that no scheduler places its pod" if is_going(state, uid) else why
             rows.append(WaitingRow(name, uid, life.state, life.began, life.node, models, stage, why))
     return sorted(rows, key=lambda row: (row.since, row.claim, row.uid))
 
@@ -260,8 +260,6 @@ def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
         return "its devices are there, the scheduler allocates it anew: its exchange ended between its two writes"
     if exchange is not None:
         return f"its devices are there, they are put into its allocation for {exchange.node} (exchange)"
-    if claim is not None and claim.deleting:
-        return "its devices are there"
     if claim is not None and state.inventory.waits_for_devices(claim):
         why = group_of(state, claim)
         return f"its devices are there, {why if isinstance(why, str) else 'its hand-over is about to begin'}"

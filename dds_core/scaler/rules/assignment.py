@@ -251,13 +251,16 @@ def _assign_unit(current: Assignment, supply: Supply, model: str, result: Result
 
 
 def waiting_claims(state: State, node: str) -> list[Claim]:
-    """The claims whose current attempt waits for pool devices on `node`, in the order in which they are served."""
+    """The claims whose current attempt waits for pool devices on `node`, in the order in which they are served. Not those that
+    are being deleted: no scheduler places their pods any more."""
     found = []
     for uid in {*state.lifecycle.waiting_at[node], *state.demand.claims_on.get("", ())}:
         claim, life = state.demand.claims.get(uid), state.lifecycle.lives.get(uid)
         if claim is None or life is None or life.state not in WAITING or life.allocation is None:
             continue
-        if claim.allocation != life.allocation or uid in state.failing.failures or state.demand.node_of(claim) != node:
+        if claim.deleting or claim.allocation != life.allocation or uid in state.failing.failures:
+            continue
+        if state.demand.node_of(claim) != node:
             continue
         if state.inventory.waits_for_devices(claim):  # else the scheduler binds, and dds has nothing to do
             priority = (

@@ -42,7 +42,7 @@ def definite_due(state: State, resource: str) -> int | None:
 def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
     """Fail the attempt when its budget is used up. Alert if the claim has no node."""
     state = work.state
-    if life.allocation is None or claim.uid in state.failing.failures:
+    if life.allocation is None or claim.uid in state.failing.failures or claim.deleting:
         return
     if not state.inventory.wanted_models(life.allocation):
         return

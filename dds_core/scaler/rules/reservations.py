@@ -79,6 +79,8 @@ def reservation_due(state: State, key: str) -> int:
     """The instant at which a reservation ends."""
     row = state.hand_over.reservations.rows[key]
     claim = state.demand.claims.get(row.claim)
+    if claim is not None and claim.deleting:
+        return row.since
     if row.signalled and (claim is None or claim.allocation is None):  # a claim that is not cleared cannot take it
         return row.signalled + state.policy.no_allocation_seconds * MICROSECONDS
     knobs = state.policy.scheduler_of(state.demand.scheduler_of(claim) if claim is not None else "")

@@ -271,3 +271,17 @@ def test_what_came_too_late_goes_at_once_when_the_claim_does() -> None:
     world.gone(world.get(Claim, "a"))
     world.tick(1)
     assert world.events(e.VictimMarked)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_claim_that_is_being_deleted_needs_no_device_and_fails_nobodys_node(ordered: bool) -> None:
+    """No scheduler places its pod any more: it stays as it is until its pod is gone."""
+    world = one_node("detach", 4, scan_interval_seconds=0)
+    world.claim("train", deleting=not ordered)
+    world.allocate("train", "node0")
+    assert bool(world.events(e.AttachOrdered)) is ordered
+    if ordered:
+        world.carry_out()
+        world.update(world.get(Claim, "train"), deleting=True)
+    world.tick(700)
+    assert not world.events(e.ClaimFailed) and not world.events(e.CoolDown)

@@ -246,9 +246,10 @@ def test_a_claim_that_is_being_deleted_is_not_handed_over_and_so_it_is_told() ->
     world.update(world.get(Claim, "train"), deleting=True)
     comes(world)
     assert not world.decisions(*HANDED)
+    assert not world.state.hand_over.reservations.rows, "others may have its device"
     (row,) = waiting_rows(world.state)
     assert row.stage == GOING
-    assert row.why == "is being deleted, so that no scheduler places its pod; its devices are there"
+    assert row.why == "is being deleted, so that no scheduler places its pod"
 
 
 def test_a_status_of_a_device_that_goes_is_in_nobodys_way() -> None:
