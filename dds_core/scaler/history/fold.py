@@ -98,6 +98,8 @@ class History:
         """By node and model: the request, and the size of it that dds has ordered and that was not seen yet."""
         self._lacking: set[str] = set()
         """Claims that wait for devices that nobody has ordered."""
+        self._uncounted: dict[Cell, None] = {}
+        """Nodes and models whose orders have changed since they were counted: while none is lacking, nobody asks."""
         self._ready_for: dict[str, str] = {}
         self._expected: dict[str, tuple[str, ...]] = {}
         """By claim that waits: the resources that dds gives it, those on the node included, as of its last step."""
@@ -398,22 +400,30 @@ class History:
             self._count_ordered(node, model.model)
 
     def _count_ordered(self, node: str, model: str) -> None:
-        """How many devices of the model are requested or ordered for the node and have not come."""
-        requests = (self._known.objects.get(uid) for uid in self._requests_at.get(node, ()))
-        sizes = {
-            one.name: one.size
-            for one in requests
-            if isinstance(one, AttachRequest) and one.model == model and not one.deleting
-        }
-        sizes.update([self._orders[node, model]] if (node, model) in self._orders else ())
-        resources = (self._known.resource(uid) for uid in self._resources_at.get(node, ()))
-        came = sum(
-            one is not None and bool(one.uuid) and not one.leaving and one.request in sizes and one.model == model
-            for one in resources
-        )
-        pool = self._pool_of(node, model)
-        if pool is not None and self.stock.ordered((node, model), pool, max(0, sum(sizes.values()) - came)):
-            self._touched |= dict.fromkeys(self._lacking)
+        """The orders of the model for the node have changed."""
+        self._uncounted[node, model] = None
+        if self._lacking:
+            self._count()
+
+    def _count(self) -> None:
+        """How many devices of each model are requested or ordered for each node and have not come."""
+        for node, model in self._uncounted:
+            requests = (self._known.objects.get(uid) for uid in self._requests_at.get(node, ()))
+            sizes = {
+                one.name: one.size
+                for one in requests
+                if isinstance(one, AttachRequest) and one.model == model and not one.deleting
+            }
+            sizes.update([self._orders[node, model]] if (node, model) in self._orders else ())
+            resources = (self._known.resource(uid) for uid in self._resources_at.get(node, ()))
+            came = sum(
+                one is not None and bool(one.uuid) and not one.leaving and one.request in sizes and one.model == model
+                for one in resources
+            )
+            pool = self._pool_of(node, model)
+            if pool is not None and self.stock.ordered((node, model), pool, max(0, sum(sizes.values()) - came)):
+                self._touched |= dict.fromkeys(self._lacking)
+        self._uncounted.clear()
 
     def _pool_of(self, node: str, model: str) -> PoolKey | None:
         """The publisher's pool of the model in the node's fabric."""
@@ -488,6 +498,7 @@ class History:
             wait = wait._replace(taken=wait.taken or self._robbed(history, needed))
         ordered = (state == ATTACHING and not observes) or all(self._is_making(node, model) for model in lacking)
         if lacking and not ordered:
+            self._count()
             self._lacking.add(history.uid)
         pools = ((self._pool_of(node, model), number) for model, number in lacking.items())
         empty = not ordered and any(pool is not None and self.stock.lacks(pool, number) for pool, number in pools)
