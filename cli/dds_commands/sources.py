@@ -209,7 +209,7 @@ class Log:
             around = Around()
             for moment in moments(self.source.read_lean(self.after, types=NOTED), self.component, {CHECKPOINT}):
                 around.take(moment)
-            # The operator has one worker for all nodes: of all resources is told what it did meanwhile.
+            # The operator has one worker for all nodes, so a history needs the resources of the other nodes, too.
             return self.near(around.elsewhere([subject]) - around.resources)
         return moments(self.source.read_lean(self.after), self.component, {CHECKPOINT})
 

@@ -4,12 +4,12 @@ is says `dds_core.scaler.blame`; the reasons come from the same functions that t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from math import inf
 from typing import NamedTuple
 
 from dds_core.lifecycle import ATTACHED, ATTACHING, FAILED, PENDING, WAITING
-from dds_core.model import NO_NODE_FITS, RESOURCE_DETACHING, Claim, FabricResource, Model, request_name
+from dds_core.model import NO_NODE_FITS, RESOURCE_DETACHING, Claim, FabricResource, Model, Pod, request_name
 from dds_core.scaler.blame import POOL, TAKEN, Coming, Wait, stage_of
 from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.model import ClaimLife, Cooling, Fence
@@ -95,14 +95,14 @@ def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None
         life.state,
         allocated=claim is not None and claim.allocation is not None,
         pooled=claim is not None and state.inventory.waits_for_devices(claim),
-        unschedulable=any(pod.pending and pod.waiting == NO_NODE_FITS for pod in pods),
+        unschedulable=_finds_no_node(pods),
         failing=failure is not None,
         told=failure is None or any(one.fails for pod in pods for one in state.demand.claims_of(pod)),
         observes=not state.live,
         exchanging=uid in state.hand_over.exchanges and state.hand_over.exchanges.rows[uid].stage != "left",
         signalled=claim is not None and is_signalled(state, claim),
         lost=_is_lost(state, life),
-        going=claim is not None and claim.deleting,
+        going=is_going(state, uid),
         turn=any(_lacks(state, other) for pod in pods for other in state.demand.claims_of(pod) if other.uid != uid),
         taken=bool(_taker(state, life, uid)),
     )
@@ -123,6 +123,11 @@ def _left(state: State, cell: CellRequests) -> tuple[int, float]:
     whole."""
     free = published_free(state, cell.node, cell.model)
     return (0, inf) if free is None else (free, free - still_shown(state, cell.node, cell))
+
+
+def _finds_no_node(pods: Iterable[Pod]) -> bool:
+    """Whether the scheduler has found no node for one of these pods."""
+    return any(pod.pending and pod.waiting == NO_NODE_FITS for pod in pods)
 
 
 def _is_lost(state: State, life: ClaimLife) -> bool:
@@ -252,8 +257,7 @@ def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
         steered = ", nominated and cleared" if row.steered else ""
         claim = state.demand.claims.get(uid)
         pods = state.demand.pods_of(claim) if claim is not None and claim.allocation is None else []
-        refused = any(pod.pending and pod.waiting == NO_NODE_FITS for pod in pods)
-        then = "; the scheduler finds no node for its pod" if refused else ""
+        then = "; the scheduler finds no node for its pod" if _finds_no_node(pods) else ""
         return f"handed over to the scheduler for {row.node} ({row.steering}{steered}){then}"
     exchange, claim = state.hand_over.exchanges.get(uid), state.demand.claims.get(uid)
     if exchange is not None and exchange.stage == "left":

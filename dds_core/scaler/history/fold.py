@@ -97,9 +97,9 @@ class History:
         self._orders: dict[Cell, tuple[str, int]] = {}
         """By node and model: the request, and the size of it that dds has ordered and that was not seen yet."""
         self._lacking: set[str] = set()
-        """Claims that wait for devices that nobody has ordered."""
+        """The claims that wait for devices that nobody has ordered yet."""
         self._uncounted: dict[Cell, None] = {}
-        """Nodes and models whose orders have changed since they were counted: while none is lacking, nobody asks."""
+        """Nodes and models whose orders have changed since the last count, which is needed while a claim is lacking."""
         self._ready_for: dict[str, str] = {}
         self._expected: dict[str, tuple[str, ...]] = {}
         """By claim that waits: the resources that dds gives it, those on the node included, as of its last step."""
