@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 import grpc
 from cryptography import x509
@@ -17,6 +21,8 @@ from dds_adapters.autoscaler.grpc_frontend import GrpcFrontend
 from dds_core.errors import InputError
 
 LOG = logging.getLogger("dds.autoscaler")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 ADDRESS = "127.0.0.1:8086"
 MOST_RPCS = 64
@@ -110,6 +116,25 @@ def check(address: str, tls: TlsFiles | None) -> int:
     return port
 
 
+class _Pool(ThreadPoolExecutor):
+    """Knows which calls it works on. gRPC does not: it forgets a call whose caller gave up, though its work goes on."""
+
+    def __init__(self) -> None:
+        super().__init__(MOST_RPCS, thread_name_prefix="autoscaler-rpc")
+        self._running: set[Future[Any]] = set()
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future = super().submit(fn, *args, **kwargs)
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+        return future
+
+    def end(self, seconds: float) -> None:
+        """Take no new work, and wait as long for what runs."""
+        self.shutdown(wait=False, cancel_futures=True)
+        wait_for(list(self._running), seconds)
+
+
 class Server:
     """Serves a frontend from `start` until `stop`; start it once. `port` is the listening port."""
 
@@ -118,7 +143,7 @@ class Server:
         self.port = check(address, tls)
         self._address = address
         self._credentials = None if tls is None else _credentials(tls)
-        self._pool = ThreadPoolExecutor(MOST_RPCS, thread_name_prefix="autoscaler-rpc")
+        self._pool = _Pool()
         self._server = grpc.server(
             self._pool, handlers=[frontend.handler()], options=OPTIONS, maximum_concurrent_rpcs=MOST_RPCS
         )
@@ -140,9 +165,10 @@ class Server:
         LOG.info("gRPC served on %s:%s%s", host, self.port, "" if self._credentials is not None else ", without TLS")
 
     def stop(self, grace: float = 2.0) -> None:
-        """Take no new call, give running ones `grace` seconds, then end them."""
+        """Take no new call, give running ones `grace` seconds, and what they change too, then end them."""
+        ends = time.monotonic() + grace
         self._server.stop(grace).wait()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.end(max(0.0, ends - time.monotonic()))
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

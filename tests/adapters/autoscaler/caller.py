@@ -60,6 +60,11 @@ class Caller:
         call = getattr(self._stub, rpc)
         return lambda request=None: call(request or ask.Empty(), timeout=self.seconds)
 
+    def begun(self, rpc: str, request: Any) -> grpc.Future[Any]:
+        """A call that has no time limit and is not waited for."""
+        call: grpc.Future[Any] = getattr(self._stub, rpc).future(request)
+        return call
+
     def refused(self, rpc: str, request: Any = None) -> tuple[grpc.StatusCode, str]:
         """How a call that fails does so."""
         return refusal(lambda: getattr(self, rpc)(request))
