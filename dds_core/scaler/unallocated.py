@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from dds_core.lifecycle import CLAIM_DETACHING, FAILED, RELEASED
+from dds_core.lifecycle import WAITING
 from dds_core.model import GATED, Claim, Pod
 from dds_core.scaler.lacking import Survey
-from dds_core.scaler.model import is_tainted
+from dds_core.scaler.model import ClaimLife, is_tainted
 from dds_core.scaler.special import Asked, special_claims
 from dds_core.scaler.state import State
+from dds_core.scaler.waiting import is_without_node, taker_of
 
 UNALLOCATED: Final = "Unallocated"
 """The state of such a claim for readers. It is none of a life's: no transition leads to it or from it."""
@@ -27,10 +28,10 @@ NAMED = 3
 
 
 class Unallocated(NamedTuple):
-    """A claim that waits. `since`: when it was made or last given back (microseconds since 1970). `models`: what may serve it,
-    none if its class does not exist. `asked`: how many devices. `reason`: one of `lacking.REASONS`, `why` in words. Of a pod that
-    has no claim yet for the extended `resources` that it asks for, `claim` is `pod/NAMESPACE/NAME`, and `uid` and `since` are the
-    pod's."""
+    """A claim that waits. `since`: when it was made, last tried or given back (microseconds since 1970). `models`: what may serve
+    it, none if its class does not exist. `asked`: how many devices. `reason`: one of `lacking.REASONS`, `why` in words. Of a pod
+    without a claim yet for the extended `resources` that it asks for, `claim` is `pod/NAMESPACE/NAME`, and `uid` and `since` are
+    the pod's."""
 
     claim: str
     uid: str
@@ -78,10 +79,11 @@ def unallocated(state: State) -> list[Unallocated]:
         survey.want_of(claim)  # first of all: what selectors name decides which devices are alike
     for since, claim, pod, resources in waiting:
         want = survey.want_of(claim)
-        if want.models or want.unknown:
+        if want.models or want.unknown or _was_tried(state, claim.uid):
             found, name = survey.verdict(pod), f"{pod.namespace}/{pod.name}"
             called = f"pod/{name}" if resources else claim.path
-            row = called, claim.uid, name, since, want.models, want.asked, found.reason, found.why, resources
+            why = f"{_taken(state, claim.uid)}{found.why}"
+            row = called, claim.uid, name, since, want.models, want.asked, found.reason, why, resources
             rows.append(Unallocated(*row))
     return rows
 
@@ -136,11 +138,31 @@ def _waiting(state: State) -> Iterator[tuple[int, Claim, Pod, tuple[Asked, ...]]
         if claim.allocation is not None or claim.deleting or claim.ours or not claim.known:
             continue
         life = state.lifecycle.lives.get(claim.uid)
-        if life is not None and life.state not in (RELEASED, FAILED, CLAIM_DETACHING):
+        if life is not None and life.state in WAITING and not is_without_node(state, claim.uid):
             continue  # between the two writes of an exchange, say: it waits, but not for a choice of the scheduler
         pod = next((one for one in state.demand.pods_of(claim) if one.pending and one.waiting != GATED), None)
         if pod is not None:
-            yield max(claim.created, life.since if life is not None else 0), claim, pod, ()
+            yield max(claim.created, _lost_at(life)), claim, pod, ()
+
+
+def _was_tried(state: State, uid: str) -> bool:
+    """Whether dds had a pool device for the claim, whatever its class accepts by now."""
+    life = state.lifecycle.lives.get(uid)
+    return life is not None and life.state in WAITING
+
+
+def _lost_at(life: ClaimLife | None) -> int:
+    """When it was last given back or failed, or when the attempt began that came to nothing."""
+    if life is None:
+        return 0
+    return life.began if life.state in WAITING else life.since
+
+
+def _taken(state: State, uid: str) -> str:
+    """Who has a device that came for the claim, as the begin of a sentence; "" if nobody."""
+    life = state.lifecycle.lives.get(uid)
+    taker = taker_of(state, life, uid) if life is not None and life.state in WAITING else ""
+    return f"{taker} has taken the device that came for it; " if taker else ""
 
 
 def _held(state: State) -> dict[str, Counter[str]]:

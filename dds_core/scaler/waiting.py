@@ -37,8 +37,8 @@ from dds_core.timeline.instants import rfc3339
 
 
 class WaitingRow(NamedTuple):
-    """A claim that is allocated and not in use yet, one that failed too while a pod waits for it; `since` is the start of its
-    attempt in microseconds, `stage` one of `blame.STAGES`."""
+    """A claim that is allocated, or about to be, and not in use yet; one that failed too while a pod waits for it. `since` is the
+    start of its attempt in microseconds, `stage` one of `blame.STAGES`."""
 
     claim: str
     uid: str
@@ -55,12 +55,13 @@ def waiting_rows(state: State) -> list[WaitingRow]:
     assignments = {one.claim.uid: one for node in sorted(_nodes(state)) for one in assign(state, node)}
     queued, rows = _queued(state), []
     for uid, life in state.lifecycle.lives.rows.items():
-        if life.state in WAITING or (life.state == FAILED and _still_waited_for(state, uid)):
+        failed = life.state == FAILED and _still_waited_for(state, uid)
+        if failed or (life.state in WAITING and not is_without_node(state, uid)):
             models = tuple(dict.fromkeys(model.model for _, _, model in state.inventory.pool_results(life.allocation)))
             name = f"{life.namespace}/{life.name}"
             stage = stage_of(_wait(state, life, uid, assignments.get(uid), queued))
             why = _why(state, life, uid, assignments.get(uid), taken=stage == TAKEN)
-            taker = _taker(state, life, uid) if stage in (TAKEN, POOL) else ""
+            taker = taker_of(state, life, uid) if stage in (TAKEN, POOL) else ""
             why = f"{taker} has taken the device that came for it; {why}" if taker else why
             why = "is being deleted, so that no scheduler places its pod" if is_going(state, uid) else why
             rows.append(WaitingRow(name, uid, life.state, life.began, life.node, models, stage, why))
@@ -71,6 +72,19 @@ def is_going(state: State, uid: str) -> bool:
     """Whether somebody has deleted the claim, which stays as long as a pod uses it: no scheduler places that pod any more."""
     claim = state.demand.claims.get(uid)
     return claim is not None and claim.deleting
+
+
+def is_without_node(state: State, uid: str) -> bool:
+    """Whether a claim has no allocation any more and the scheduler has found no node for its pod, whatever came for the claim
+    before: why, says `dds_core.scaler.unallocated`."""
+    claim = state.demand.claims.get(uid)
+    return (
+        claim is not None
+        and claim.allocation is None
+        and not claim.deleting
+        and not _is_exchanging(state, uid)
+        and _finds_no_node(state.demand.pods_of(claim))
+    )
 
 
 def _still_waited_for(state: State, uid: str) -> bool:
@@ -99,12 +113,12 @@ def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None
         failing=failure is not None,
         told=failure is None or any(one.fails for pod in pods for one in state.demand.claims_of(pod)),
         observes=not state.live,
-        exchanging=uid in state.hand_over.exchanges and state.hand_over.exchanges.rows[uid].stage != "left",
+        exchanging=_is_exchanging(state, uid),
         signalled=claim is not None and is_signalled(state, claim),
         lost=_is_lost(state, life),
         going=is_going(state, uid),
         turn=any(_lacks(state, other) for pod in pods for other in state.demand.claims_of(pod) if other.uid != uid),
-        taken=bool(_taker(state, life, uid)),
+        taken=bool(taker_of(state, life, uid)),
     )
     if assignment is None:
         return wait
@@ -128,6 +142,11 @@ def _left(state: State, cell: CellRequests) -> tuple[int, float]:
 def _finds_no_node(pods: Iterable[Pod]) -> bool:
     """Whether the scheduler has found no node for one of these pods."""
     return any(pod.pending and pod.waiting == NO_NODE_FITS for pod in pods)
+
+
+def _is_exchanging(state: State, uid: str) -> bool:
+    exchange = state.hand_over.exchanges.get(uid)
+    return exchange is not None and exchange.stage != "left"
 
 
 def _is_lost(state: State, life: ClaimLife) -> bool:
@@ -193,7 +212,7 @@ def _is_sought(state: State, resource: FabricResource) -> bool:
     )
 
 
-def _taker(state: State, life: ClaimLife, uid: str) -> str:
+def taker_of(state: State, life: ClaimLife, uid: str) -> str:
     """The claim that has taken a device of those that came for this one, the last that did."""
     mine = {promise.identity for promise in life.promises}
     lives = (state.lifecycle.lives.get(one) for one in state.lifecycle.waiting_at[life.node])

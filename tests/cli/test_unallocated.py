@@ -354,12 +354,14 @@ steps:
 
 
 def test_a_hand_over_that_another_claim_has_taken_is_told_with_its_name(tmp_path: Path) -> None:
-    (row,) = json.loads(fine("status", logged(THEFT, tmp_path, 60, hand_over="clear"), "--json"))["waiting"]
-    assert (row["claim"], row["stage"]) == ("default/first", "pool")
-    assert row["why"] == (
-        "default/second has taken the device that came for it; handed over to the scheduler for node0000 (clear, "
-        "nominated and cleared); the scheduler finds no node for its pod"
-    )
+    told = logged(THEFT, tmp_path, 60, hand_over="clear")
+    shown = json.loads(fine("status", told, "--json"))
+    (queue,) = shown["unallocated"]
+    assert not shown["waiting"] and queue["longest"] == ["default/first"]
+    (why,) = (row["why"] for row in queue["whys"])
+    assert why == "default/second has taken the device that came for it; the only device is in use"
+    (row,) = (row for row in json.loads(fine("claims", told, "--json")) if row["claim"] == "default/first")
+    assert (row["state"], row["why"]) == ("Unallocated", why)
 
 
 def test_a_claim_that_asks_for_more_than_a_node_may_have_is_told_so_and_advised(too_large: str) -> None:

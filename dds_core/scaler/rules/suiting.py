@@ -50,9 +50,11 @@ def known_otherwise(state: State, claim: Claim, model: Model) -> str:
     return f"{refusals[0]}; its pool promises {words[0][0]}" if all(refusals) else ""
 
 
-def _free(state: State, node: str, model: Model) -> Iterator[FabricResource]:
+def _free(state: State, node: str, claim: Claim, model: Model) -> Iterator[FabricResource]:
+    """Idle devices that are promised to no other claim."""
+    mine = {promise.identity for promise in state.reserved_devices_of(claim)}
     here = (state.fleet.resources.rows[uid] for uid in sorted(state.lifecycle.idle_at[node]))
-    return (one for one in here if one.model == model.model and not state.promised(one.uuid))
+    return (one for one in here if one.model == model.model and (one.uuid in mine or not state.promised(one.uuid)))
 
 
 def arrived_unsuitable(state: State, node: str, claim: Claim, model: Model) -> tuple[str, str, bool] | None:
@@ -61,7 +63,7 @@ def arrived_unsuitable(state: State, node: str, claim: Claim, model: Model) -> t
     Nor is the first device that came in parts, with an error or with a taint: the next may be whole and well."""
     life = state.lifecycle.lives.rows[claim.uid]
     replaced, cut = life.ordered.count(model.model) > 1, False
-    for resource in _free(state, node, model):
+    for resource in _free(state, node, claim, model):
         if resource.created + MICROSECONDS <= life.began and resource.uuid not in life.unsuited:
             continue
         keys = sorted(state.names_of(resource))
@@ -111,7 +113,7 @@ def _why_not(state: State, node: str, claim: Claim, keys: list[DeviceKey]) -> st
 def unjudged(state: State, node: str, claim: Claim, model: Model) -> dict[str, str]:
     """The free devices (uids) of which it cannot be told whether the claim may have them, each with why: its class is gone, or
     dds cannot evaluate a selector. They stay, and no other is ordered: it could be told no better."""
-    free = list(_free(state, node, model))
+    free = list(_free(state, node, claim, model))
     if not free:  # usually; an allocator takes long to make
         return {}
     found, allocator = dict[str, str](), state.inventory.allocator(node)

@@ -221,6 +221,23 @@ def test_a_class_that_is_gone_as_the_device_comes_fails_nobody() -> None:
     assert len(world.reserved("train")) == 1
 
 
+def test_a_class_that_is_gone_after_the_device_was_promised_orders_no_other() -> None:
+    world = one_node("detach", 8, scan_interval_seconds=0, no_removal_seconds=10)
+    world.claim("train")
+    world.allocate("train", "node0", POOLED)
+    world.carry_out()
+    world.operate()
+    assert len(world.reserved("train")) == 1
+    known = world.get(DeviceClass, A100.device)
+    world.gone(known)
+    world.tick(1)
+    world.carry_out()
+    assert len(world.events(e.AttachOrdered)) == 1
+    world.observe(known)
+    assert len(world.reserved("train")) == 1
+    assert len(world.events(e.AttachOrdered)) == 1
+
+
 def test_one_that_is_free_anyway_serves_it_before_the_one_that_came_is_told() -> None:
     world = large(here="40Gi", limit={"fixed": 2})
     world.plug("node0", "gpu-1", "GPU-1", more={"memory": "80Gi"})

@@ -29,6 +29,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler import lacking
 from dds_core.scaler.state import dump, load
 from dds_core.scaler.unallocated import Unallocated, queues, unallocated
+from dds_core.scaler.waiting import waiting_rows
 from dds_core.timeline.instants import rfc3339
 from tests.support.world import A100, GPU, H100, SECOND, World, asks, class_of
 
@@ -72,6 +73,25 @@ def test_a_claim_waits_from_when_it_is_made_until_it_is_allocated() -> None:
     assert row.since == world.get(Claim, "hungry").created
     world.allocate("hungry", "node0")
     assert unallocated(world.state) == []
+
+
+def test_a_claim_that_was_handed_over_in_vain_waits_for_what_the_allocator_says() -> None:
+    """Its device is there and promised to it, and the scheduler finds no node: only now does the class not exist."""
+    world = one_node(1)
+    world.waits("first", "node0")
+    world.settle()
+    began = world.state.lifecycle.lives.rows["uid-default-first"].began
+    known = world.get(DeviceClass, A100.device)
+    world.gone(known)
+    world.clear("first")
+    world.update(world.get(Pod, "first"), waiting="Unschedulable")
+    assert world.state_of("first") == "Attached" and waiting_rows(world.state) == []
+    row = only(world)
+    assert (row.claim, row.since, row.reason) == ("default/first", began, lacking.NO_CLASS)
+    world.observe(known)
+    assert only(world).reason == lacking.UNTRIED
+    world.observe(replace(known, selectors=("false",)))
+    assert why(world) == (lacking.NONE, f"there is no device of class {A100.device}")
 
 
 @pytest.mark.parametrize("change", [{"deleting": True}, {"phase": "Failed"}, {"node": "node0"}, {"waiting": GATED}])

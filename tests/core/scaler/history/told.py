@@ -10,14 +10,16 @@ from dds_adapters.jsonl import JsonlLog
 from dds_adapters.kubernetes.recording import replay_recording
 from dds_core.engine import Step
 from dds_core.events import Checkpoint
+from dds_core.lifecycle import WAITING
 from dds_core.log import LeanEvent
 from dds_core.replay import moments, of_steps
+from dds_core.scaler.blame import POOL
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.folds import apply
 from dds_core.scaler.history import History
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import PROJECTION, State, dump, load
-from dds_core.scaler.waiting import waiting_rows
+from dds_core.scaler.waiting import is_without_node, waiting_rows
 from dds_core.timeline import Moment
 from tests.core.golden.replays import log_of
 
@@ -100,6 +102,9 @@ def differences(moments: Iterable[Moment]) -> Counter[tuple[str, str]]:
     """How often (stage that `dds status` says, stage of the history) differ, over all waiting claims and moments."""
     found = Counter[tuple[str, str]]()
     for state, history in side_by_side(moments):
-        stages = ((row.stage, history.claims[row.uid].stage) for row in waiting_rows(state))
+        lives = state.lifecycle.lives.rows.items()
+        shown = [(row.uid, row.stage) for row in waiting_rows(state)]
+        shown += [(uid, POOL) for uid, life in lives if life.state in WAITING and is_without_node(state, uid)]
+        stages = ((stage, history.claims[uid].stage) for uid, stage in shown)
         found.update(pair for pair in stages if pair[0] != pair[1])
     return found
