@@ -12,6 +12,7 @@ from dds_core.lifecycle import ATTACHED, ATTACHING, FAILED, PENDING, WAITING
 from dds_core.model import NO_NODE_FITS, RESOURCE_DETACHING, Claim, FabricResource, Model, Pod, request_name
 from dds_core.scaler.blame import POOL, TAKEN, Coming, Wait, stage_of
 from dds_core.scaler.events import AttachOrdered
+from dds_core.scaler.exchange import placed_in_vain
 from dds_core.scaler.model import ClaimLife, Cooling, Fence
 from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, TWO_CHECKS, Job, Turns, plugin_restarted
 from dds_core.scaler.ordering import in_flight_cap
@@ -348,9 +349,7 @@ def _obstacles(state: State, assignment: Assignment, node: str, model: Model) ->
     yield from unjudged(state, node, claim, model).values()
     if not all(place.takes(pod.tolerations) for pod in state.demand.pods_of(claim) if not pod.node):
         yield f"{node} is cordoned, tainted or being deleted"
-    apart = never_together(state, claim)
-    if apart:
-        yield apart
+    yield from filter(None, (placed_in_vain(state, claim), never_together(state, claim)))
     cooling = state.failing.cooling.get((node, name))
     if cooling is not None:
         yield cool_down_words(name, node, cooling)

@@ -11,6 +11,7 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import ATTACHED
 from dds_core.model import BLOCKING, FAILED_CONDITION, PUBLISHER, RESCHEDULE, Claim, Node, Pod, Result
 from dds_core.scaler.events import AttachOrdered, ClaimFailed, ClaimMoved, CoolDown, Entry, FailureSignalled, Signal
+from dds_core.scaler.exchange import placed_in_vain
 from dds_core.scaler.model import ORDER_REFUSED, Cell, ClaimLife, Failure
 from dds_core.scaler.operator import is_of_node
 from dds_core.scaler.rules.assignment import assign
@@ -53,7 +54,7 @@ def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
             f"claim {claim.namespace}/{claim.name} is allocated on no single node; its device cannot be placed",
         )
     due = budget_due(state, claim, life)
-    if life.state != ATTACHED and work.has_come(due) and not _is_unjudged(state, claim):
+    if life.state != ATTACHED and work.has_come(due) and not _by_no_fault(state, claim):
         seconds, late = (due - life.began) // MICROSECONDS, _late(state, claim)
         refused = refused_order(state, state.demand.node_of(claim), late)
         if refused:  # on any node, and by no fault of the fabric
@@ -68,9 +69,12 @@ def refused_order(state: State, node: str, model: str) -> str:
     return next((row.text for row in rows if (row.node, row.model) == (node, model)), "")
 
 
-def _is_unjudged(state: State, claim: Claim) -> bool:
-    """Whether dds cannot tell if a free device on the node is for the claim: then the attempt does not time out, and the
+def _by_no_fault(state: State, claim: Claim) -> bool:
+    """Whether the claim is without a device by no fault of the node: no pod refers to it, or one that was put there past the
+    scheduler; or it cannot be told if a free device there would do. Then the attempt does not time out; in the last case the
     scheduler chooses again when its binding timeout ends."""
+    if placed_in_vain(state, claim) or not state.demand.pods_of(claim):
+        return True
     node, models = state.demand.node_of(claim), {m.model: m for m in state.inventory.wanted_models(claim.allocation)}
     return bool(node) and any(unjudged(state, node, claim, model) for model in models.values())
 

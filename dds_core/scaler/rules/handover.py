@@ -11,7 +11,7 @@ from __future__ import annotations
 from dds_core.lifecycle import ATTACHED
 from dds_core.model import RESCHEDULE, Claim, DeviceKey, Pod
 from dds_core.scaler.events import HandOver, Signal, Steered
-from dds_core.scaler.exchange import begin, looks_anew
+from dds_core.scaler.exchange import PLACED, begin, cannot_be, looks_anew, placed_words
 from dds_core.scaler.model import KUBE_SCHEDULER, ClaimLife
 from dds_core.scaler.rules.failures import fail_unschedulable, reschedule_entry
 from dds_core.scaler.state import State, Work
@@ -41,7 +41,7 @@ def hand_over(work: Work, uid: str, node: str) -> None:
     placed = next((pod for pod in pods if pod.node), None)
     if placed is not None:
         shared = next(one for one in claims if placed in state.demand.pods_of(one))
-        _tell_placed(work, shared, placed, f"its devices cannot be exchanged: {why}")
+        work.alert(shared.uid, PLACED, placed_words(placed, cannot_be(why)))
         return
     if any(_looks_at_all(state, one) for one in claims):
         text = f"{claim.namespace}/{claim.name} is to look at all devices, those of the pool too if the scheduler chose anew"
@@ -96,14 +96,8 @@ def tell_kept(work: Work, claim: Claim) -> None:
     if is_signalled(state, claim) and state.inventory.waits_for_devices(claim):
         pods = [pod for pod in state.demand.pods_of(claim) if pod.uid in consumers and pod.node and not pod.over]
         for pod in pods[:1]:
-            _tell_placed(
-                work, claim, pod, "the scheduler was told to choose anew, which the pod's reservation prevents"
-            )
-
-
-def _tell_placed(work: Work, claim: Claim, pod: Pod, why: str) -> None:
-    whose = f"pod {pod.namespace}/{pod.name} was put on {pod.node} past the scheduler"
-    work.alert(claim.uid, "PodPlaced", f"{whose}, and {why}; delete it and let the scheduler place it")
+            why = "the scheduler was told to choose anew, which the pod's reservation prevents"
+            work.alert(claim.uid, PLACED, placed_words(pod, why))
 
 
 def group_of(state: State, claim: Claim) -> tuple[list[Pod], list[Claim]] | str:

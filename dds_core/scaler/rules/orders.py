@@ -24,6 +24,7 @@ from dds_core.model import (
     request_name,
 )
 from dds_core.scaler.events import SURPLUS, WITHDRAWN, AttachOrdered, CoolDownOver
+from dds_core.scaler.exchange import PLACED, placed_in_vain
 from dds_core.scaler.model import ASKS_FOR, DEPARTED, ORDER_REFUSED, WANTS_BOTH, Cell, PoolKey
 from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
@@ -250,6 +251,10 @@ def _grant(
         blocked.update(needed)
         return
     if _has_what_leaves(state, claim):  # it cannot be served as it is
+        return
+    placed = placed_in_vain(state, claim)
+    if placed:
+        work.alert(claim.uid, PLACED, placed)
         return
     if blocked & needed.keys() or place is None or (not waiting and place.unschedulable):
         blocked.update(needed)

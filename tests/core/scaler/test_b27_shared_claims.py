@@ -8,6 +8,7 @@ import pytest
 
 from dds_core.model import Claim, Consumer, Pod
 from dds_core.scaler import events as e
+from dds_core.scaler.waiting import waiting_rows
 from tests.support.world import World, one_node
 
 
@@ -91,6 +92,29 @@ def test_b27_a_pod_past_the_scheduler_on_the_node_gets_the_devices_by_exchange()
     given = world.only(e.DevicesGiven)
     assert {one.name for one in given.swap.consumers} == {"left", "right"}
     assert world.state_of("common") == "Bound" and not world.events(e.Alerted)
+
+
+def test_b27_for_a_pod_past_the_scheduler_that_can_never_be_served_nothing_is_ordered() -> None:
+    """A device that came for it would be taken by others, and replaced again and again."""
+    world = one_node("attach", 8, scan_interval_seconds=0)
+    world.claim("common", pod="right")
+    world.update(world.get(Pod, "right"), node="node0")
+    world.allocate("common", "node0")
+    why = (
+        "pod default/right was put on node0 past the scheduler, and its devices cannot be exchanged: "
+        "the scheduler is of version unknown; delete it and let the scheduler place it"
+    )
+    assert not world.events(e.AttachOrdered)
+    assert world.only(e.Alerted).text == why
+    (row,) = waiting_rows(world.state)
+    assert row.why == why
+    world.tick(3600)
+    assert not world.events(e.AttachOrdered) and not world.events(e.ClaimFailed)
+    world.gone(world.get(Pod, "right"))
+    world.clear("common")
+    world.pod("again", ["common"])
+    world.allocate("common", "node0")
+    assert world.events(e.AttachOrdered)[-1].size == 1 and not world.events(e.CoolDown)
 
 
 def test_b27_pods_on_another_node_are_told_and_nothing_is_given() -> None:

@@ -118,7 +118,7 @@ def test_a_rule_for_a_node_that_lists_nothing_yet_is_a_reason_for_the_claims_tha
 
 def test_an_order_is_withdrawn_where_a_claim_has_no_node_any_more() -> None:
     """A pool device without a node of its own is wanted where its pod is; the pod is gone, and it stands allocated."""
-    world = World("attach", scan_interval_seconds=0)
+    world = World("attach", scan_interval_seconds=0, exchange=True)
     world.node("node0")
     world.pool(A100, 1)
     world.claim("train")
