@@ -32,8 +32,9 @@ FORCED = Fixed(0.005)
 class Driver(Protocol):
     """A DRA driver's plugin, as a kubelet sees it."""
 
-    def prepare(self, node: str, device: str) -> str:
-        """Prepare a device. Returns its serial, "" if it has none. Raises NotPrepared."""
+    def prepare(self, node: str, device: str, *, looks: bool) -> str:
+        """Prepare a device, or for a pod that only `looks` at it (admin access). Returns its serial, "" if it has none. Raises
+        NotPrepared."""
         ...
 
 
@@ -227,8 +228,9 @@ class Kubelet:
                 driver = self._drivers.get(result["driver"])
                 if driver is None:
                     raise NotPrepared(f"DRA driver {result['driver']} is not registered", where=f"{namespace}/{name}")
-                serial = driver.prepare(pod["spec"]["nodeName"], result["device"])
-                if serial and not result.get("adminAccess"):
+                looks = bool(result.get("adminAccess"))
+                serial = driver.prepare(pod["spec"]["nodeName"], result["device"], looks=looks)
+                if serial and not looks:
                     serials.append(serial)
         return serials
 

@@ -95,12 +95,12 @@ class VendorDriver:
     def drivers(self) -> frozenset[str]:
         return frozenset([self.name])
 
-    def prepare(self, node: str, device: str) -> str:
-        """Prepare the device of this name for a pod. Returns its serial. Raises NotPrepared."""
+    def prepare(self, node: str, device: str, *, looks: bool = False) -> str:
+        """Prepare the device of this name for a pod. Returns its serial. Raises NotPrepared. Who only `looks` changes no form."""
         serial = self._devices.get(node, {}).get(device, "")
         if not serial:
             raise NotPrepared(f"allocatable not found: {device}", where=f"{self.name} on {node}")
-        if f"gpu-vfio-{device.rpartition('-')[2]}" in self._devices.get(node, {}):
+        if not looks and f"gpu-vfio-{device.rpartition('-')[2]}" in self._devices.get(node, {}):
             self._forms[serial] = device
             if device.startswith("gpu-vfio-"):
                 self._fabric.passed_through.add(serial)
@@ -243,7 +243,7 @@ class NodeDevices:
             timer.cancel()
         self._timers.clear()
 
-    def prepare(self, node: str, device: str) -> str:
+    def prepare(self, node: str, device: str, *, looks: bool = False) -> str:
         """The devices have no serial, so this returns an empty one. A device of a pool for many nodes (network-attached) is
         prepared on any node of the driver. Raises NotPrepared for a name that is not published."""
         if node not in self._slices.pools() or all(

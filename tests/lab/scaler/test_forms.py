@@ -53,3 +53,41 @@ def test_a_scaler_that_begins_on_an_empty_log_meanwhile_takes_nothing_from_the_m
         assert run.lab.fabric.passed_through and len(run.attached()) == 1
         fresh.kill()
     assert run.judge.of("detached in use") == []
+
+
+MONITOR = """
+  - at: 51s
+    apply: {apiVersion: v1, kind: Namespace, metadata: {name: watch, labels: {resource.kubernetes.io/admin-access: "true"}}}
+  - at: 52s
+    apply:
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaim
+      metadata: {name: all, namespace: watch}
+      spec: {devices: {requests: [{name: all, exactly: {deviceClassName: any, adminAccess: true, allocationMode: All}}]}}
+  - at: 52s
+    apply:
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: monitor, namespace: watch}
+      spec:
+        containers: [{name: c, image: pause, resources: {claims: [{name: all}]}}]
+        resourceClaims: [{name: all, resourceClaimName: all}]
+"""
+
+
+def test_who_only_looks_at_both_forms_changes_none() -> None:
+    """In the lab a monitor had hidden the device, for ever where it came to another node."""
+    written = PASSED_THROUGH.replace(
+        "  classes:", "  classes:\n    - {name: any, selectors: ['device.driver == \"gpu.nvidia.com\"']}"
+    )
+    scenario = parse(written[: written.index("  - {at: 50s")] + MONITOR, "it")
+    with running(scenario, policy_for("first_attach")) as run:
+        run.lab.run(65)
+        assert "monitor" in run.outcomes.ran
+        names = {
+            one["name"]
+            for each in run.lab.client("admin").list("resourceslices")
+            if each["spec"].get("nodeName")
+            for one in each["spec"]["devices"]
+        }
+        assert names == {"gpu-0", "gpu-vfio-0"} and not run.lab.fabric.passed_through
