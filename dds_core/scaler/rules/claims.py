@@ -130,7 +130,7 @@ def _not_made(state: State, node: str, model: str) -> str:
 def _not_shown(state: State, uid: str) -> str:
     """Why a resource is Online and no slice shows its device; "" for other resources, and if another alert says so."""
     resource = state.fleet.resources.rows[uid]
-    if resource.state != "Online" or (uid in state.health.unlisted and state.lists_others(uid)):
+    if resource.state != "Online" or uid in state.health.unlisted:
         return ""
     where = f"no driver lists {resource.uuid}" if resource.uuid else "the operator does not say which device it is"
     return f"{resource.name} is Online, and {where}"

@@ -143,9 +143,9 @@ def check_health(work: Work, uid: str) -> None:
     if resource.state != ONLINE:
         return
     _tell_promises(work, resource)
-    if state.is_lost(uid):
-        text = f"{whose} is not listed by its node's driver, which lists others; another is ordered for who waits"
-        work.alert(uid, DEVICE_UNLISTED, text)
+    if state.is_missed(uid):
+        others = "others; another is ordered for who waits" if state.lists_others(uid) else "no device there"
+        work.alert(uid, DEVICE_UNLISTED, f"{whose} is not listed by its node's driver, which lists {others}")
     taints = sorted(taint.key for taint in state.inventory.taints_of(resource))
     if taints:
         work.alert(
