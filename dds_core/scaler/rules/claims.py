@@ -221,12 +221,13 @@ def _stayed_free(state: State, claim: Claim, life: ClaimLife, promise: ReservedD
 
 def _began(state: State, allocation: Allocation, at: int) -> int:
     """Start of the attempt: 0 for now. What a start or level pass finds is as old as its timestamp says, once the skew between
-    this clock and the scheduler's was measured."""
+    this clock and the scheduler's was measured. It is never older: that this clock is behind may be over, since it was set right
+    or is another host's, and an attempt that begins too late costs time, one that begins too early fails and closes the node."""
     if at != state.process.synced_at and at != state.process.level_at:
         return 0
     if allocation.timestamp is None or state.settings.skew is None:
         return 0
-    return min(at, allocation.timestamp + state.settings.skew)
+    return min(at, allocation.timestamp + max(0, state.settings.skew))
 
 
 def _resources_of(state: State, allocation: Allocation) -> tuple[str, ...]:
