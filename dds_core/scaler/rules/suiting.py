@@ -59,12 +59,14 @@ def _free(state: State, node: str, claim: Claim, model: Model) -> Iterator[Fabri
 
 def arrived_unsuitable(state: State, node: str, claim: Claim, model: Model) -> tuple[str, str, bool] | None:
     """(UUID, words, whether others of the model would be refused too) of a free device that came while the claim waits here and
-    that does not satisfy it. A device from before is no reason against another order, unless the claim has already failed for it.
-    Nor is the first device that came in parts, with an error or with a taint: the next may be whole and well."""
+    that does not satisfy it. A device from before is no reason against another order, unless it was on its way to the claim, or
+    the claim has already failed for it. Nor is the first device that came in parts, with an error or with a taint: the next may
+    be whole and well."""
     life = state.lifecycle.lives.rows[claim.uid]
     replaced, cut = life.ordered.count(model.model) > 1, False
     for resource in _free(state, node, claim, model):
-        if resource.created + MICROSECONDS <= life.began and resource.uuid not in life.unsuited:
+        before = resource.created + MICROSECONDS <= life.began and resource.uid not in life.devices
+        if before and resource.uuid not in life.unsuited:
             continue
         keys = sorted(state.names_of(resource))
         why = _why_not(state, node, claim, keys)

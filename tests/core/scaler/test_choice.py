@@ -69,6 +69,20 @@ def test_a_device_that_came_and_is_refused_fails_the_claim_with_the_expression()
     assert not world.events(e.CoolDown), "it is a matter of this claim: others may have the model here"
 
 
+def test_one_that_was_on_its_way_since_an_earlier_attempt_counts_as_come_for_it_too() -> None:
+    """Seed 91317: the scheduler had allocated anew meanwhile, and another was ordered that would be refused as well."""
+    world = large(here="40Gi")
+    world.carry_out()
+    order = world.events(e.AttachOrdered)[-1]
+    world.resource("res", "node0", request=order.request, state="Attaching", uuid="GPU-res")
+    world.tick(20)
+    world.clear("train")
+    world.allocate("train", "node0")
+    world.plug("node0", "gpu-res", "GPU-res", more={"memory": "40Gi"})
+    assert world.only(e.ClaimFailed).message == f"GPU-res came for it and cannot be given to it: {LARGE}"
+    assert len(world.events(e.AttachOrdered)) == 1
+
+
 def refused_and_gone() -> World:
     """As above; then the device has gone back, and the scheduler has taken one of the pool again."""
     world = large(here="40Gi", mode="detach", no_removal_seconds=10)
