@@ -110,7 +110,7 @@ def ordered(state: State, event: DetachOrdered, at: int) -> None:
     for uid in event.victims:
         if uid in state.give_back.fences:
             _to(state, uid, "ordered", ordered=True)
-        elif event.unattached:
+        elif event.unattached or event.unlisted:
             _to(state, uid, "ordered", Fence(at, NO_DEVICE, event.request, ordered=True))
 
 
