@@ -228,7 +228,7 @@ def _grant(
         if tainted:  # a matter of the node, for all claims
             fail(work, claim, life, UNSUITABLE, tainted, model=name)
             return
-        otherwise = known_otherwise(state, claim, cells[name].model)
+        otherwise = known_otherwise(state, node, claim, cells[name].model)
         if otherwise:
             why = f"no {name} that comes would do: {otherwise}"
             fail(work, claim, life, UNSUITABLE, why, anywhere=True, basis=basis_of(state, claim))

@@ -33,10 +33,10 @@ def tainted_there(state: State, node: str, claim: Claim, model: Model) -> str:
     return ""
 
 
-def known_otherwise(state: State, claim: Claim, model: Model) -> str:
+def known_otherwise(state: State, node: str, claim: Claim, model: Model) -> str:
     """Words on a description that promises what the claim asks for, where the driver lists otherwise on every node that has the
-    model, so that the claim could have none of them; or ""."""
-    if not state.notes.is_alerted(model.model, MODEL_DIFFERS):
+    model, so that the claim could have none of them; or "". Looked for once this node lists one so, or an alert has told it."""
+    if not (state.notes.is_alerted(model.model, MODEL_DIFFERS) or _differs_here(state, node, model)):
         return ""
     there = [one for one in state.fleet.resources.rows.values() if one.model == model.model]
     named = [
@@ -48,6 +48,12 @@ def known_otherwise(state: State, claim: Claim, model: Model) -> str:
         return ""
     refusals = [state.inventory.allocator(node).refusal(claim, key) for _, node, key in words]
     return f"{refusals[0]}; its pool promises {words[0][0]}" if all(refusals) else ""
+
+
+def _differs_here(state: State, node: str, model: Model) -> bool:
+    here = (state.fleet.resources.rows[uid] for uid in state.lifecycle.idle_at[node])
+    keys = (key for one in here if one.model == model.model for key in state.names_of(one))
+    return any(not state.inventory.face(key).part and promised_otherwise(state, model, key) for key in keys)
 
 
 def _free(state: State, node: str, claim: Claim, model: Model) -> Iterator[FabricResource]:
