@@ -153,9 +153,12 @@ class Maker(Ground):
             if own.chance(likely) and name in self._only:
                 kind(self, own)
                 self.kinds.append(name)
+        policy = self._policy(timeouts)
+        if policy.mode != "detach" and any("drop_out" in step for _, step in self.steps):
+            # Nothing that dds may do has a device listed that came back; a person restarts the driver.
+            self.steps.append((self.trouble, {"restart": {"part": "vendor"}}))
         steps = [{"at": at, **step} for at, step in sorted(self.steps, key=lambda one: one[0])]
         written["steps"] = steps
-        policy = self._policy(timeouts)
         another = policy.model_copy(
             update={
                 "mode": draw.one(("observe", "attach", "detach")),
