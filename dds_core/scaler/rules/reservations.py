@@ -39,7 +39,8 @@ def reserve(work: Work, assignment: Assignment, life: ClaimLife, node: str) -> b
 def _take_from_others(work: Work, own: set[str], promises: tuple[ReservedDevice, ...]) -> None:
     """A device reserved for another claim of the pod is chosen for this one now; the other claim may get nothing."""
     state = work.state
-    keys = {key for one in promises if not one.share for key in state.hand_over.reserved_for[one.identity]}
+    used = (one for one in promises if not (one.share or one.admin))
+    keys = {key for one in used for key in state.hand_over.reserved_for[one.identity]}
     for other in sorted({state.hand_over.reservations.rows[key].claim for key in keys - own}):
         reason = "another claim of its pod gets the device"
         work.emit_once(ReservationDropped(claim=other, mode=state.mode, reason=reason))

@@ -71,6 +71,18 @@ def test_what_it_looks_at_is_for_others() -> None:
     assert world.reserved("monitor") == world.reserved("train") == ["GPU-0"]
 
 
+def test_one_more_that_it_looks_at_takes_nothing_that_is_promised() -> None:
+    """Seed 91585: the device of a claim that was handed over was free for the next one, and two claims were told of it."""
+    world = one_node("attach", 4, scan_interval_seconds=0, hand_over="clear")
+    world.plug("node0", "gpu-0", "GPU-0")
+    watch(world, "monitor", 0)
+    world.waits("train", "node0", (A100, 1))
+    assert world.only(e.HandOver).signals[0].claim == world.uid("train")
+    world.plug("node0", "gpu-1", "GPU-1")
+    assert world.reserved("monitor") == ["GPU-0", "GPU-1"] and world.reserved("train") == ["GPU-0"]
+    assert not world.events(e.ReservationDropped)
+
+
 def test_a_device_that_is_only_looked_at_idles_and_goes_back() -> None:
     world = one_node("detach", 4, no_removal_seconds=30, adoption="all")
     world.request("req", "node0")
