@@ -106,7 +106,8 @@ class Judge:
         self.findings: list[Finding] = []
         self.thefts: list[Finding] = []
         self._demand: Counter[Cell] = Counter()
-        self._asked: Counter[Cell] = Counter()  # how many devices allocations waited for, in all
+        self._asked: Counter[Cell] = Counter()  # how many devices allocations waited for, in all, or lost to others
+        self._waited: set[str] = set()  # claims (uids) whose allocations have waited
         self._peaks: defaultdict[Cell, deque[tuple[int, int]]] = defaultdict(deque)
         self._promised: dict[str, Announcement] = {}  # by claim uid
         self._served_since: dict[str, int] = {}  # claim uid → since when it waits although it could be served
@@ -166,6 +167,7 @@ class Judge:
                 self._exchanged(self._cleared.pop(uid)[0], new)
             self._taken(new)
             self._asked += new.waits
+            self._waited |= {new.uid} if new.waits else set()
             self._round("goes round", new.name, "was allocated", self.measure.rounds)
         elif uid in self._promised and old is not None and old.allocated and not new.allocated:
             self._promised[uid] = replace(self._promised[uid], at=self.view.now)  # it can take its devices only now
@@ -310,6 +312,8 @@ class Judge:
         self._expire()
         for cell, count in (claim.cells - claim.waits).items():
             self._takers[cell].extend([(self.view.now, claim.name)] * count)
+            if claim.uid not in self._waited and any(one.waits[cell] for one in self.view.claims.values()):
+                self._asked[cell] += count  # who waits needs another one
             while loser := self._loser(cell):
                 self._robbed(loser, cell, claim.name)
 
