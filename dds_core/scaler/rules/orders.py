@@ -205,7 +205,8 @@ def _grant(
     state, claim = work.state, assignment.claim
     life = state.lifecycle.lives.rows[claim.uid]
     place = state.fleet.node(node)
-    waiting = [pod for pod in state.demand.pods_of(claim) if not pod.node]
+    pods = state.demand.pods_of(claim)
+    waiting = [pod for pod in pods if not pod.node]
     if place is not None and fail_unschedulable(work, [claim], waiting, place):
         return
     never = never_together(state, claim)
@@ -252,7 +253,7 @@ def _grant(
         return
     if _has_what_leaves(state, claim):  # it cannot be served as it is
         return
-    placed = placed_in_vain(state, claim)
+    placed = placed_in_vain(state, claim) if len(waiting) < len(pods) else ""
     if placed:
         work.alert(claim.uid, PLACED, placed)
         return

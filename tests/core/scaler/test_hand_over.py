@@ -347,6 +347,21 @@ def test_each_hand_over_is_counted_with_its_mode_and_where_it_landed() -> None:
     assert world.state.lifecycle.counters.get("landed/elsewhere") == 1
 
 
+def test_a_pod_that_is_seen_on_its_node_before_the_allocation_still_refers_to_its_claim() -> None:
+    """Pods and claims are watched apart. The attempt goes on, and lands."""
+    world = handed_over()
+    (device,) = (one for uid in world.state.fleet.resources.rows for one in [f"gpu-GPU-{uid}"])
+    world.clear("train")
+    world.bind("train", "node0")
+    assert world.state_of("train") == "Attached"
+    world.allocate_local("train", "node0", device)
+    life = world.state.lifecycle.lives.rows[world.uid("train")]
+    assert (life.state, life.cycle) == ("Bound", 1) and world.state.lifecycle.counters.get("landed/here") == 1
+    world.clear("train")
+    world.update(world.get(Pod, "train"), phase="Succeeded")
+    assert world.state_of("train") != "Bound", "its pod is over"
+
+
 def test_a_taint_rule_that_goes_is_noticed_whatever_the_node_calls_its_pool() -> None:
     world = one_node("attach", 4, scan_interval_seconds=0)
     device = Device({**A100.attributes, "uuid": "GPU-x"})
