@@ -41,9 +41,11 @@ IN_USE, TAINTED = "in-use", "device-taint"
 COUNTERS, CONSTRAINT, CAPACITY, TOGETHER = "counters", "constraint", "capacity", "together"
 COOL_DOWN, COEXISTENCE, LIMIT, NODE, UNTRIED = "cool-down", "coexistence", "limit", "node", "untried"
 NOT_COMPUTED: Final = "not-computed"
+PLACED: Final = "placed"
+"""Of a pod that was put on a node past the scheduler: nobody looks for a device."""
 # fmt: off
 REASONS: Final = (
-    NOT_COMPUTED, NO_CLASS, NONE, REFUSED, TOO_FEW, IN_USE, TAINTED, COUNTERS, CONSTRAINT, CAPACITY, TOGETHER,
+    NOT_COMPUTED, PLACED, NO_CLASS, NONE, REFUSED, TOO_FEW, IN_USE, TAINTED, COUNTERS, CONSTRAINT, CAPACITY, TOGETHER,
     COOL_DOWN, COEXISTENCE, LIMIT, NODE, UNTRIED,
 )
 # fmt: on

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from dds_core.lifecycle import ATTACHED, ATTACHING, FAILED, PENDING, WAITING
 from dds_core.model import NO_NODE_FITS, RESOURCE_DETACHING, Claim, FabricResource, Model, Pod, request_name
-from dds_core.scaler.blame import POOL, TAKEN, Coming, Wait, stage_of
+from dds_core.scaler.blame import BY_US, POOL, TAKEN, Coming, Wait, is_placed, stage_of, unknown_class
 from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.exchange import placed_in_vain
 from dds_core.scaler.model import ClaimLife, Cooling, Fence
@@ -60,7 +60,10 @@ def waiting_rows(state: State) -> list[WaitingRow]:
         if failed or (life.state in WAITING and not is_without_node(state, uid)):
             models = tuple(dict.fromkeys(model.model for _, _, model in state.inventory.pool_results(life.allocation)))
             name = f"{life.namespace}/{life.name}"
-            stage = stage_of(_wait(state, life, uid, assignments.get(uid), queued))
+            wait = _wait(state, life, uid, assignments.get(uid), queued)
+            stage = stage_of(wait)
+            if stage in BY_US:
+                stage = stage_of(wait._replace(barred=_is_barred(state, uid)))
             why = _why(state, life, uid, assignments.get(uid), taken=stage == TAKEN)
             taker = taker_of(state, life, uid) if stage in (TAKEN, POOL) else ""
             why = f"{taker} has taken the device that came for it; {why}" if taker else why
@@ -73,6 +76,17 @@ def is_going(state: State, uid: str) -> bool:
     """Whether somebody has deleted the claim, which stays as long as a pod uses it: no scheduler places that pod any more."""
     claim = state.demand.claims.get(uid)
     return claim is not None and claim.deleting
+
+
+def _is_barred(state: State, uid: str) -> bool:
+    """Whether something keeps dds and the scheduler from serving the claim that neither can change."""
+    claim = state.demand.claims.get(uid)
+    if claim is None:
+        return False
+    if unknown_class(claim, {one.name for one in state.inventory.classes.rows.values()}):
+        return True
+    pods = state.demand.pods_of(claim)
+    return any(is_placed(pod, claim) for pod in pods) or bool(placed_in_vain(state, claim))
 
 
 def is_without_node(state: State, uid: str) -> bool:
@@ -285,7 +299,7 @@ def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
     if exchange is not None:
         return f"its devices are there, they are put into its allocation for {exchange.node} (exchange)"
     if claim is not None and state.inventory.waits_for_devices(claim):
-        why = group_of(state, claim)
+        why = placed_in_vain(state, claim) or group_of(state, claim)
         return f"its devices are there, {why if isinstance(why, str) else 'its hand-over is about to begin'}"
     return "its devices are there, its pod is not bound yet"
 

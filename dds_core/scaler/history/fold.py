@@ -16,6 +16,7 @@ from dds_core.model import (
     AttachRequest,
     Claim,
     Config,
+    DeviceClass,
     DeviceKey,
     FabricResource,
     Node,
@@ -24,12 +25,14 @@ from dds_core.model import (
     Slice,
 )
 from dds_core.scaler import events as e
-from dds_core.scaler.blame import Coming, Wait, stage_of
+from dds_core.scaler.blame import BY_US, Coming, Wait, is_placed, stage_of, unknown_class
+from dds_core.scaler.exchange import PLACED, placed_in_vain
 from dds_core.scaler.history.claims import Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.looks import Called, Looks
 from dds_core.scaler.history.stock import Stock
 from dds_core.scaler.model import Cell, ClaimLife, DeviceLife, PoolKey, model_of_pool
+from dds_core.scaler.operator import verdict as operator_verdict
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import State, load
 from dds_core.scaler.timeline import set_anew
@@ -109,6 +112,10 @@ class History:
         self._shared_out: dict[str, dict[str, list[DeviceHistory]]] = {}
         self._looks = Looks(self.devices, self._resources_at, self._with_uuid, self._known)
         self._called = Called(self.devices)
+        self._classes: dict[str, str] = {}
+        """The names of the device classes, by uid."""
+        self._placed: set[str] = set()
+        """The claims (uids) of which dds has told that a pod was put on its node past the scheduler, in vain."""
         self._touched: dict[str, None] = {}
 
     def read(self, told: Iterable[Moment]) -> History:
@@ -171,6 +178,7 @@ class History:
         for device in self.devices.values():
             device.cut(before)
         for uid in claims:
+            self._placed.discard(uid)
             for attempt in self.claims.pop(uid).attempts:
                 self._waiting_at[attempt.node].discard(uid)
         for uid in devices:
@@ -221,11 +229,20 @@ class History:
                     self._orders = {cell: order for cell, order in self._orders.items() if cell[0] != node.name}
                 self._count_ordered_at(node.name)
                 self._progress(node.name)
+            case DeviceClass() as named:
+                self._class(named, gone=now is None)
             case Config():
                 self._awaited.clear()
                 for node_name in self._requests_at:
                     self._count_ordered_at(node_name)
                 self._progress_everywhere()
+
+    def _class(self, named: DeviceClass, *, gone: bool) -> None:
+        """A class comes, or goes, which may keep claims from being served."""
+        if gone or self._classes.get(named.uid) != named.name:
+            self._classes.pop(named.uid, None)
+            self._classes |= {} if gone else {named.uid: named.name}
+            self._touched |= {uid: None for uid, one in self.claims.items() if one.waits}
 
     def _of_no_object(self, fact: Event, at: int) -> None:
         match fact:
@@ -259,6 +276,9 @@ class History:
             self._uid_of[name] = seen.uid
             for pod, came in self._pods_of.get(name, {}).items():
                 self._refers(history, self._known.objects.get(pod), came)
+        elif before is not None and before.allocation is None and claim.allocation is not None:
+            for one in self._pods(history):
+                self._refers(history, one, at)
         if claim is not None and claim.conditions and set_anew(before, claim):
             history.by = history.by or OTHERS
             self._touched |= {one.uid: None for pod in self._pods(history) for one in self._claims_of(pod)}
@@ -305,26 +325,35 @@ class History:
             uid = self._uid_of.get((pod.namespace, name))
             history = self.claims.get(uid) if uid is not None else None
             if gone:
+                self._touched |= {uid: None} if uid is not None else {}
                 del pods[pod.uid]
                 if not pods:
                     del self._pods_of[pod.namespace, name]
-                if history is not None and not any(self._waits(o) for o in pods) and (history.state or not pods):
+                if (
+                    history is not None
+                    and not any(self._waits(o, history) for o in pods)
+                    and (history.state or not pods)
+                ):
                     history.nobody_waits(at)
             elif history is not None:
                 self._refers(history, pod, at if f"{pod.namespace}/{pod.name}" in history.pods else came)
                 self._touched[history.uid] = None
 
-    def _waits(self, uid: str) -> bool:
+    def _waits(self, uid: str, history: ClaimHistory) -> bool:
         pod = self._known.objects.get(uid)
-        return isinstance(pod, Pod) and pod.pending
+        return isinstance(pod, Pod) and (pod.pending or self._is_stranded(history, pod))
 
-    @staticmethod
-    def _refers(history: ClaimHistory, pod: object, at: int) -> None:
+    def _is_stranded(self, history: ClaimHistory, pod: Pod) -> bool:
+        """Whether the pod has its node and the claim never had an allocation, which it will get from nobody."""
+        claim = self._known.claim(history.uid)
+        return not history.state and claim is not None and claim.allocation is None and is_placed(pod, claim)
+
+    def _refers(self, history: ClaimHistory, pod: object, at: int) -> None:
         if isinstance(pod, Pod):
             name = f"{pod.namespace}/{pod.name}"
             if name not in history.pods:
                 history.pods.append(name)
-            if pod.pending:
+            if pod.pending or self._is_stranded(history, pod):
                 history.pod_waits(at)
             elif pod.node:
                 history.pod_runs(at, pod.node)
@@ -456,9 +485,26 @@ class History:
         history = self.claims.get(uid)
         self._lacking.discard(uid)
         if history is not None and (history.waits or history.state in WAITING):
-            wait = self._wait(history)
+            wait, stage = self._stage_now(history)
             on_node = wait.allocated and history.attempts and history.state in WAITING
-            history.enter(stage_of(wait), at, history.attempts[-1].node if on_node else "")
+            history.enter(stage, at, history.attempts[-1].node if on_node else "")
+
+    def _stage_now(self, history: ClaimHistory) -> tuple[Wait, str]:
+        wait = self._wait(history)
+        stage = stage_of(wait)
+        if stage in BY_US and self._is_barred(history):
+            stage = stage_of(wait._replace(barred=True))
+        return wait, stage
+
+    def _is_barred(self, history: ClaimHistory) -> bool:
+        """Whether something keeps dds and the scheduler from serving the claim that neither can change."""
+        claim = self._known.claim(history.uid)
+        if claim is None:
+            return False
+        if unknown_class(claim, self._classes.values()):
+            return True
+        told = history.uid in self._placed
+        return any(is_placed(one, claim) or (told and one.node and not one.over) for one in self._pods(history))
 
     def _wait(self, history: ClaimHistory) -> Wait:
         claim, state = self._known.claim(history.uid), history.state
@@ -555,7 +601,8 @@ class History:
 
     def _share_out(self, node: str) -> dict[str, list[DeviceHistory]]:
         devices = (self.devices[one] for one in self._resources_at[node])
-        free = sorted((one for one in devices if one.life in (REQUESTED, IDLE)), key=self._made)
+        usable = (one for one in devices if one.life in (REQUESTED, IDLE) and not _is_lost(one))
+        free = sorted(usable, key=self._made)
         found: dict[str, list[DeviceHistory]] = {}
         for uid in sorted(filter(self._is_served, self._waiting_at.get(node, ())), key=self._served):
             attempt = self.claims[uid].attempts[-1]
@@ -622,6 +669,9 @@ class History:
                 self._looks.looked(event.resource, at)
                 self._progress(event.node)
             case e.Alerted() if not event.reissued:
+                if event.reason == PLACED and event.of in self.claims:
+                    self._placed.add(event.of)
+                    self._touched[event.of] = None
                 self.alerts.append(Alert(at, self._known.called(event.of), event.reason, event.text))
 
     def _got(self, history: ClaimHistory, devices: Iterable[str]) -> list[Coming]:
@@ -718,8 +768,13 @@ class History:
             self._count_ordered_at(node)
         for row in state.inventory.slices.rows.values():
             self.stock.listed(None, row, at)
+            if row.node:
+                self._looks.begin(row)
+        self._classes = {one.uid: one.name for one in state.inventory.classes.rows.values()}
         for claim in state.demand.claims.rows.values():
             self._claim(None, claim, at)
+            if placed_in_vain(state, claim):
+                self._placed.add(claim.uid)
         for uid, history in self.claims.items():
             life = state.lifecycle.lives.get(uid)
             history.early, history.state = True, life.state if life is not None else ""
@@ -755,7 +810,7 @@ class History:
             self._ready_for |= dict.fromkeys(life.devices, history.uid)
         models = self._models(life.allocation)
         history.attempts.append(Attempt(life.cycle, life.attempt, life.began, life.node, models=models))
-        stage = stage_of(self._wait(history))
+        stage = self._stage_now(history)[1]
         history.attempts.clear()
         history.begin(life, models, failing, stage)
         if life.state in WAITING:
@@ -781,6 +836,11 @@ class History:
 
 
 _ENDS_EXCHANGE = ("allocated_pool", "allocated_local", "pod_bound", "released", "failed")
+
+
+def _is_lost(device: DeviceHistory) -> bool:
+    """Whether the manager says that the device is not to be used: it is for no claim."""
+    return device.came and operator_verdict(device.error) in ("gone", "critical")
 
 
 def _keys(claim: Claim | None) -> set[DeviceKey]:

@@ -36,7 +36,7 @@ _OUTCOMES = {
 _OTHER = "moved on"
 LOST = {"diverted": "allocated elsewhere after a hand-over", "moved": "allocated anew"}
 _WHAT = {"used": "in use", "error": "in error"}
-_OF_PRESENT = (blame.GOING, blame.NODE)
+_OF_PRESENT = (blame.GOING, blame.BARRED, blame.NODE)
 """Stages that call for nothing once the wait is over."""
 _OF_ONE = ("a shorter idle time", "a longer idle time", "the device given by dds itself")
 """Advice that ends, after its last colon, with details of one claim."""
@@ -94,6 +94,7 @@ FIRST: Mapping[str, tuple[str, str]] = {
     blame.TAKEN: ("see which claim took the device: dds timeline of the claim", _LOOK),
     blame.TURN: ("see what the other claims of the pod wait for: dds status", _LOOK),
     blame.GOING: ("delete the pod: its claim is being deleted, and no scheduler places it", EVENTS),
+    blame.BARRED: ("create the class that dds claims names, or delete the pod that has its node from elsewhere", _LOOK),
     blame.NODE: ("wait for the scheduler's binding timeout, or delete the pod: its node was deleted", EVENTS),
     blame.OBSERVE: ("let dds decide (mode attach or detach), or see the other scaler's log", _OTHERS),
     VAIN: ("see who ordered what nobody used: dds devices --never-used", "devices-ordered-in-vain"),

@@ -94,7 +94,17 @@ def test_a_claim_that_was_handed_over_in_vain_waits_for_what_the_allocator_says(
     assert why(world) == (lacking.NONE, f"there is no device of class {A100.device}")
 
 
-@pytest.mark.parametrize("change", [{"deleting": True}, {"phase": "Failed"}, {"node": "node0"}, {"waiting": GATED}])
+def test_a_claim_whose_pod_got_its_node_from_somebody_who_allocates_nothing() -> None:
+    world = one_node(1)
+    hungry(world)
+    world.update(world.get(Pod, "hungry"), node="node0")
+    words = "pod default/hungry was put on node0 past the scheduler, and no scheduler allocates its claim"
+    assert why(world) == (lacking.PLACED, f"{words}; delete it and let the scheduler place it")
+    world.update(world.get(Pod, "hungry"), phase="Failed")
+    assert unallocated(world.state) == []
+
+
+@pytest.mark.parametrize("change", [{"deleting": True}, {"phase": "Failed"}, {"waiting": GATED}])
 def test_whose_pod_does_not_wait_for_the_scheduler_is_none(change: dict[str, Any]) -> None:
     world = one_node(0)
     hungry(world)
