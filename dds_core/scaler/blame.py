@@ -54,7 +54,7 @@ _STAGES: Final = {
     GOING: ("claim", "it is being deleted: no scheduler places its pod any more"),
     BARRED: (
         "claim",
-        "its class does not exist, or a pod of it was put on a node past the scheduler: nobody can serve it",
+        "nobody can serve it: no such class, a pod that was put on a node past the scheduler, or no way to hand over",
     ),
     NODE: ("node", "its node was deleted: until the scheduler gives up the allocation"),
 }
@@ -113,7 +113,7 @@ class Wait(NamedTuple):
     pod. `failing`: dds has failed it; `told`: the scheduler knows. `observes`: dds only watches. `exchanging`: an exchange is
     under way. `signalled`: the scheduler was told that the device is there. `lost`: its node was deleted. `going`: the claim is
     being deleted. `barred`: what it names, or a pod of it, keeps everybody from serving it. `turn`: another claim of its pod
-    lacks devices. `taken`: another claim has a device that came for it.
+    lacks devices. `taken`: another claim has a device that came for it. `short`: its devices were there and are not any more.
     `ordered`: what it needs is ordered; `empty`: it cannot be, as the pool has no device that is not ordered or in use. `needs`:
     how many devices it needs, `coming`: those on their way."""
 
@@ -131,6 +131,7 @@ class Wait(NamedTuple):
     barred: bool = False
     turn: bool = False
     taken: bool = False
+    short: bool = False
     ordered: bool = False
     empty: bool = False
     needs: int = 1
@@ -157,7 +158,7 @@ def stage_of(wait: Wait) -> str:
         return NODE
     if wait.signalled:
         return TAKEN if wait.taken else BARRED if wait.barred else HAND_OVER
-    if wait.state != ATTACHED or wait.taken:
+    if wait.state != ATTACHED or wait.taken or wait.short:
         if len(wait.coming) < wait.needs:
             unordered = POOL if wait.empty else OBSERVE if wait.observes else BARRED if wait.barred else ORDER
             return TAKEN if wait.taken else OPERATOR if wait.ordered else unordered

@@ -20,7 +20,7 @@ from dds_core.scaler.rules.assignment import Assignment, assign, undecided_becau
 from dds_core.scaler.rules.claims import trigger_of_conditions
 from dds_core.scaler.rules.devices import looked_at
 from dds_core.scaler.rules.failures import shown_failure, signal_due
-from dds_core.scaler.rules.handover import group_of, is_signalled
+from dds_core.scaler.rules.handover import group_of, is_signalled, no_way
 from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.orders import (
     CellRequests,
@@ -64,8 +64,8 @@ def waiting_rows(state: State) -> list[WaitingRow]:
             stage = stage_of(wait)
             if stage in BY_US:
                 stage = stage_of(wait._replace(barred=_is_barred(state, uid)))
-            why = _why(state, life, uid, assignments.get(uid), taken=stage == TAKEN)
-            taker = taker_of(state, life, uid) if stage in (TAKEN, POOL) else ""
+            why = _why(state, life, uid, assignments.get(uid), there=wait.exchanging or not wait.short)
+            taker = taker_of(state, life, uid, short=wait.short) if stage in (TAKEN, POOL) else ""
             why = f"{taker} has taken the device that came for it; {why}" if taker else why
             why = "is being deleted, so that no scheduler places its pod" if is_going(state, uid) else why
             rows.append(WaitingRow(name, uid, life.state, life.began, life.node, models, stage, why))
@@ -86,7 +86,10 @@ def _is_barred(state: State, uid: str) -> bool:
     if unknown_class(claim, {one.name for one in state.inventory.classes.rows.values()}):
         return True
     pods = state.demand.pods_of(claim)
-    return any(is_placed(pod, claim) for pod in pods) or bool(placed_in_vain(state, claim))
+    if any(is_placed(pod, claim) for pod in pods) or placed_in_vain(state, claim):
+        return True
+    life = state.lifecycle.lives.get(uid)
+    return life is not None and life.state == ATTACHED and bool(no_way(state, claim))
 
 
 def is_without_node(state: State, uid: str) -> bool:
@@ -133,10 +136,9 @@ def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None
         lost=_is_lost(state, life),
         going=is_going(state, uid),
         turn=any(_lacks(state, other) for pod in pods for other in state.demand.claims_of(pod) if other.uid != uid),
-        taken=bool(taker_of(state, life, uid)),
     )
     if assignment is None:
-        return wait
+        return wait._replace(taken=bool(taker_of(state, life, uid)))
     missing = Counter(assignment.missing)
     cells = [cell_of(state, life.node, state.settings.models[one]) for one in missing]
     making = bool(cells) and all(is_making(state, cell) for cell in cells)
@@ -144,7 +146,10 @@ def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None
     lacks = len(assignment.missing) + len(assignment.ordered) + len(assignment.sharing)
     ordered = bool(assignment.ordered and not assignment.missing) or making
     empty = any(_left(state, cell)[1] < missing[cell.model.model] for cell in cells)
-    return wait._replace(ordered=ordered, empty=empty, needs=len(coming) + lacks, coming=coming)
+    needs = len(coming) + lacks
+    short = life.state == ATTACHED and needs > 0 and not wait.signalled
+    taken = bool(taker_of(state, life, uid, short=short))
+    return wait._replace(ordered=ordered, empty=empty, needs=needs, coming=coming, short=short, taken=taken)
 
 
 def _left(state: State, cell: CellRequests) -> tuple[int, float]:
@@ -227,11 +232,14 @@ def _is_sought(state: State, resource: FabricResource) -> bool:
     )
 
 
-def taker_of(state: State, life: ClaimLife, uid: str) -> str:
-    """The claim that has taken a device of those that came for this one, the last that did."""
+def taker_of(state: State, life: ClaimLife, uid: str, *, short: bool = False) -> str:
+    """The claim that has taken a device of those that came for this one, the last that did. `short`: it was attached, and lacks
+    one by now."""
     mine = {promise.identity for promise in life.promises}
     lives = (state.lifecycle.lives.get(one) for one in state.lifecycle.waiting_at[life.node])
-    robbed = life.state != ATTACHED and any(one is not None and one.robbed for one in lives)
+    robbed = (life.state != ATTACHED and any(one is not None and one.robbed for one in lives)) or (
+        short and life.robbed
+    )
     models = {model.model for _, _, model in state.inventory.pool_results(life.allocation)} if robbed else set()
     found = []
     for one in state.fleet.resources_at[life.node]:
@@ -244,12 +252,14 @@ def taker_of(state: State, life: ClaimLife, uid: str) -> str:
     return max(found)[1] if found else ""
 
 
-def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None, *, taken: bool) -> str:
+def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None, *, there: bool) -> str:
+    """`there`: the devices of an attached claim are there."""
     if life.state == FAILED or uid in state.failing.failures:
         return failed_because(state, uid)
-    if life.state == ATTACHED and (not taken or uid in state.hand_over.hand_overs):
-        return _why_not_bound(state, life, uid)
     claim = state.demand.claims.get(uid)
+    lost = _is_lost(state, life) and uid not in state.hand_over.hand_overs
+    if life.state == ATTACHED and not lost and (there or uid in state.hand_over.hand_overs):
+        return _why_not_bound(state, life, uid)
     if claim is not None and claim.allocation is not None and _is_lost(state, life):
         return f"node {life.node} was deleted; the scheduler allocates anew once its binding timeout is over, or with a new pod"
     if claim is None or claim.allocation is None:
@@ -299,7 +309,7 @@ def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
     if exchange is not None:
         return f"its devices are there, they are put into its allocation for {exchange.node} (exchange)"
     if claim is not None and state.inventory.waits_for_devices(claim):
-        why = placed_in_vain(state, claim) or group_of(state, claim)
+        why = placed_in_vain(state, claim) or no_way(state, claim) or group_of(state, claim)
         return f"its devices are there, {why if isinstance(why, str) else 'its hand-over is about to begin'}"
     return "its devices are there, its pod is not bound yet"
 

@@ -34,17 +34,18 @@ from dds_core.scaler.history.stock import Stock
 from dds_core.scaler.model import Cell, ClaimLife, DeviceLife, PoolKey, model_of_pool
 from dds_core.scaler.operator import verdict as operator_verdict
 from dds_core.scaler.policy import Policy
+from dds_core.scaler.rules.handover import NO_WAY, no_way
 from dds_core.scaler.state import State, load
 from dds_core.scaler.timeline import set_anew
 from dds_core.scaler.timeline.words import DDS, OTHERS, Known
 from dds_core.timeline.telling import Moment
 
-_TOLD = (e.ClaimFailed, e.ExchangeBegun, e.ExchangeEnded, e.OperatorNudged, e.Alerted)
+_TOLD = (e.ClaimFailed, e.ExchangeBegun, e.ExchangeEnded, e.OperatorNudged, e.Alerted, e.Reserved)
 IGNORED = frozenset(
     kind.__name__
     for kind in e.EVENTS
     if (issubclass(kind, Decision) and kind not in _TOLD and kind.seen_by is Decision.seen_by)
-    or kind in (e.Checkpoint, e.WriteDone, e.WriteObsolete, e.Superseded, e.DeadlinePassed, e.ClaimsListed)
+    or kind in (e.Checkpoint, e.WriteDone, e.Superseded, e.DeadlinePassed, e.ClaimsListed)
 )
 """Types of events of which a history needs only that time goes on; of a checkpoint, if it is not the log's first event."""
 _NAMES = 4
@@ -114,8 +115,12 @@ class History:
         self._called = Called(self.devices)
         self._classes: dict[str, str] = {}
         """The names of the device classes, by uid."""
+        self._exchanged: dict[str, tuple[str, ...]] = {}
+        """By claim: all claims of its exchange, which are guarded at once."""
         self._placed: set[str] = set()
         """The claims (uids) of which dds has told that a pod was put on its node past the scheduler, in vain."""
+        self._no_way: set[str] = set()
+        """The claims (uids) of which dds has told that there is no way to hand over."""
         self._touched: dict[str, None] = {}
 
     def read(self, told: Iterable[Moment]) -> History:
@@ -179,6 +184,8 @@ class History:
             device.cut(before)
         for uid in claims:
             self._placed.discard(uid)
+            self._no_way.discard(uid)
+            self._exchanged.pop(uid, None)
             for attempt in self.claims.pop(uid).attempts:
                 self._waiting_at[attempt.node].discard(uid)
         for uid in devices:
@@ -252,10 +259,31 @@ class History:
                 self.stale.add(fact.resource)
             case e.WriteRefused():
                 self.refused.append(Refused(at, fact.action, f"{fact.code} {fact.reason} {fact.text}".rstrip()))
+                self._not_written(fact)
+            case e.WriteObsolete():
+                self._not_written(fact)
             case e.Synced():
+                if not self.synced:  # a new process goes on with an exchange only if the claim was cleared for it
+                    self._leave(uid for uid, one in self.claims.items() if one.exchanging and self._is_allocated(uid))
                 self.synced, self._looks.since = True, self._looks.since or at
                 self.stale.clear()
                 self._progress_everywhere()
+
+    def _not_written(self, fact: e.WriteRefused | e.WriteObsolete) -> None:
+        """A write of an exchange came to nothing, which ends it."""
+        if fact.action == e.ExchangeBegun.__name__:
+            self._leave(self._exchanged.get(fact.target, ()))
+        elif fact.action in (e.AllocationCleared.__name__, e.DevicesGiven.__name__):
+            self._leave((fact.target,))
+
+    def _leave(self, claims: Iterable[str]) -> None:
+        for uid in [one for one in claims if one in self.claims]:
+            self.claims[uid].exchanging = False
+            self._touched[uid] = None
+
+    def _is_allocated(self, uid: str) -> bool:
+        claim = self._known.claim(uid)
+        return claim is None or claim.allocation is not None
 
     def _claim(self, before: Claim | None, claim: Claim | None, at: int) -> None:
         seen = claim if claim is not None else before
@@ -503,6 +531,8 @@ class History:
             return False
         if unknown_class(claim, self._classes.values()):
             return True
+        if history.state == ATTACHED and history.uid in self._no_way:
+            return True
         told = history.uid in self._placed
         return any(is_placed(one, claim) or (told and one.node and not one.over) for one in self._pods(history))
 
@@ -535,7 +565,8 @@ class History:
             wait = wait._replace(
                 signalled=signalled, turn=any(self._lacks(history, pod) for pod in self._pods(history))
             )
-            if not wait.taken:
+            wait = wait._replace(short=self._is_short(history))
+            if not (wait.taken or wait.short):
                 return wait
         node, mine = history.attempts[-1].node, self._coming(history)
         coming = [one for model in needed for one in mine if one.model == model][: needed.total()]
@@ -582,7 +613,9 @@ class History:
         return any(one.fails for one in (claim, *filter(None, mates)))
 
     def _is_making(self, node: str, model: str) -> bool:
-        """Whether a request asks for more than the operator has made resources for."""
+        """Whether a request asks for more than the operator has made resources for, or is to, as dds has ordered."""
+        if (node, model) in self._orders:
+            return True
         for uid in self._requests_at.get(node, ()):
             request = self._known.objects.get(uid)
             if isinstance(request, AttachRequest) and request.model == model and not request.deleting:
@@ -650,6 +683,7 @@ class History:
                     self._count_ordered(event.node, event.model)
                 if what == "condition" and of in self.claims:
                     self.claims[of].by = DDS
+                    self._no_way.discard(of)
         match event:
             case e.ClaimFailed():
                 history = self.claims.get(event.claim)
@@ -657,11 +691,15 @@ class History:
                     history.failing = (event.reason, event.message)
             case e.ExchangeBegun() if event.mode != "observe":
                 for swap in event.swaps:
+                    self._exchanged[swap.claim] = event.for_claims()
+                    self._no_way.discard(swap.claim)
                     if swap.claim in self.claims:
                         keys = (one.key for one in swap.results)
                         uids = [uid for key in keys if (uid := self._device_of.get(key)) is not None]
                         self.claims[swap.claim].exchange_begins(at, self._got(self.claims[swap.claim], uids))
                         self._touched[swap.claim] = None
+            case e.Reserved() if event.mode != "observe" and event.claim in self.claims:
+                self._reserved(self.claims[event.claim], event)
             case e.ExchangeEnded() if event.claim in self.claims:
                 self.claims[event.claim].exchanging = False
                 self._touched[event.claim] = None
@@ -669,10 +707,24 @@ class History:
                 self._looks.looked(event.resource, at)
                 self._progress(event.node)
             case e.Alerted() if not event.reissued:
-                if event.reason == PLACED and event.of in self.claims:
-                    self._placed.add(event.of)
+                if event.reason in (PLACED, NO_WAY) and event.of in self.claims:
+                    (self._placed if event.reason == PLACED else self._no_way).add(event.of)
                     self._touched[event.of] = None
                 self.alerts.append(Alert(at, self._known.called(event.of), event.reason, event.text))
+
+    def _reserved(self, history: ClaimHistory, event: e.Reserved) -> None:
+        """Other devices than before are for the claim, whose attempt goes on."""
+        devices = tuple(dict.fromkeys(uid for one in event.promises if (uid := self._with_uuid.get(one.uuid))))
+        if history.state == ATTACHED and history.attempts and devices:
+            history.attempts[-1].devices = devices
+            self._ready_for = {of: uid for of, uid in self._ready_for.items() if uid != history.uid}
+            self._ready_for |= dict.fromkeys(devices, history.uid)
+            self._touched[history.uid] = None
+
+    def _is_short(self, history: ClaimHistory) -> bool:
+        """Whether a device that came for the claim is not there any more."""
+        got = (self.devices.get(uid) for uid in history.attempts[-1].devices)
+        return any(one is None or one.hidden or one.gone or _is_lost(one) for one in got)
 
     def _got(self, history: ClaimHistory, devices: Iterable[str]) -> list[Coming]:
         """Of devices that the claim gets, those that were on their way to it: another claim has not held them meanwhile."""
@@ -775,6 +827,8 @@ class History:
             self._claim(None, claim, at)
             if placed_in_vain(state, claim):
                 self._placed.add(claim.uid)
+            if no_way(state, claim):
+                self._no_way.add(claim.uid)
         for uid, history in self.claims.items():
             life = state.lifecycle.lives.get(uid)
             history.early, history.state = True, life.state if life is not None else ""

@@ -6,7 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from dds_core.model import Claim, Device, FabricResource, Pod, Slice, Taint, TaintRule
+from dds_core.replay import of_steps
 from dds_core.scaler import events as e
+from dds_core.scaler.blame import BARRED
+from dds_core.scaler.waiting import waiting_rows
+from tests.core.scaler.history.told import differences
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, H100, READY, RESCHEDULE, World, one_node
 
@@ -236,6 +240,9 @@ def test_a_device_that_knows_no_way_to_give_way_is_told_to_a_person_once() -> No
     assert world.state_of("train") == "Attached"
     assert not world.events(e.HandOver)
     assert world.only(e.Alerted).reason == "NoWayToHandOver"
+    (row,) = waiting_rows(world.state)
+    assert row.stage == BARRED and row.why == f"its devices are there, {world.only(e.Alerted).text}"
+    assert not differences(of_steps(world.steps))
 
 
 def test_in_observe_it_is_shown_once_and_nothing_is_reserved() -> None:
