@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
+from itertools import takewhile
 from math import inf
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from dds_core.scaler.rules.orders import (
     CellRequests,
     cell_of,
     conflicting_model,
+    going_first,
     is_making,
     never_together,
     published_free,
@@ -323,8 +325,7 @@ def _steps(state: State, assignment: Assignment, node: str) -> Iterator[str]:
     for _, uid in assignment.erring:
         resource = state.fleet.resources.rows[uid]
         yield f"{resource.name}: {resource.error}"
-    for name in dict.fromkeys(assignment.missing):
-        yield _why_not_ordered(state, assignment, node, state.settings.models[name])
+    yield from _why_not_ordered(state, assignment, node)
     for name in dict.fromkeys(assignment.ordered):
         yield _why_not_made(state, node, name)
     for _, uid in assignment.attaching:
@@ -358,8 +359,22 @@ def _why_not_made(state: State, node: str, model: str) -> str:
     return f"{model} is ordered"
 
 
-def _why_not_ordered(state: State, assignment: Assignment, node: str, model: Model) -> str:
-    return next(_obstacles(state, assignment, node, model), f"{model.model} is about to be ordered")
+def _why_not_ordered(state: State, assignment: Assignment, node: str) -> Iterator[str]:
+    """Why the devices that nothing covers are not ordered: all of a claim are ordered at once, so what keeps one is enough."""
+    names = list(dict.fromkeys(assignment.missing))
+    models = [state.settings.models[name] for name in names]
+    told = list(filter(None, (next(_obstacles(state, assignment, node, model), "") for model in models)))
+    if told or not names:
+        yield from told
+        return
+    first = next((one for one in _ahead(state, assignment, node) if {*names} & {*one.missing}), None)
+    for name in names:
+        yield f"{first.claim.path} waits on {node}, too, and comes first" if first else f"{name} is about to be ordered"
+
+
+def _ahead(state: State, assignment: Assignment, node: str) -> Iterator[Assignment]:
+    """The claims that are served on the node before this one."""
+    return takewhile(lambda one: one.claim.uid != assignment.claim.uid, assign(state, node))
 
 
 def _obstacles(state: State, assignment: Assignment, node: str, model: Model) -> Iterator[str]:
@@ -381,6 +396,10 @@ def _obstacles(state: State, assignment: Assignment, node: str, model: Model) ->
     if state.failing.fails(fabric, name):
         nodes = len(state.failing.fabric_failed[fabric, name])
         yield f"{name} cools down in fabric {fabric}, which brought none to {nodes} nodes"
+    cell = cell_of(state, node, model)
+    going = going_first(state, claim, cell)
+    if going:
+        yield going
     rival = conflicting_model(state, node, model, claim)
     if rival:
         yield rival_words(name, node, rival)
@@ -388,7 +407,6 @@ def _obstacles(state: State, assignment: Assignment, node: str, model: Model) ->
     if refusal is not None:
         words = f": {refusal.text}" if refusal.text else ""
         yield f"the order was refused {refusal.count} times, tried again at {rfc3339(refusal.until)}{words}"
-    cell = cell_of(state, node, model)
     if is_making(state, cell):
         yield f"the operator has still to make what was ordered for {name} on {node} before"
     free, left = _left(state, cell)

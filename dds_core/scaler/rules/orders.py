@@ -446,6 +446,23 @@ def _there_is(state: State, node: str, cell: CellRequests, count: int) -> bool:
     return shown >= count + still_shown(state, node, cell)
 
 
+def going_first(state: State, claim: Claim, cell: CellRequests) -> str:
+    """What has to be gone before the cell's request may grow for the claim, in words; "" if nothing has."""
+    node, model, own = cell.node, cell.model.model, cell.own
+    if own is None and cell.leaving is not None:
+        return f"request {cell.leaving.name} is being deleted"
+    if own is not None and _counts_what_goes(state, own):
+        return f"a device of {own.name} is being deleted that the operator still counts"
+    if _falls_first(state, cell):
+        return f"the operator has still to see that {own.name if own is not None else model} asks for fewer"
+    if _is_being_taken_off(state, node, cell.model):
+        return f"a device of {model} is being detached from {node}"
+    rival = conflicting_model(state, node, cell.model, claim)
+    if rival and not conflicting_model(state, node, cell.model, claim, leaving=False):
+        return f"{rival_words(model, node, rival)}, which is being detached"
+    return "a device that it has is leaving" if _has_what_leaves(state, claim) else ""
+
+
 def is_making(state: State, cell: CellRequests) -> bool:
     """Whether the operator has still to make resources for the size that was ordered last. If the size changes after it has named
     the resources (status.resources) and before it has made them, it makes those of both sizes."""
