@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from dds_adapters.jsonl import JsonlLog
+from dds_adapters.jsonl.writing import export
 from dds_core.replay import moments
 from dds_core.scaler.component import SCALER
+from dds_lab.check.subjects import Ours, without_hands
+from dds_lab.lab import Lab
+from dds_lab.scenario import parse
 from tests.cli.test_unallocated import logged
 from tests.core.scaler.history.told import differences
 from tests.support.commands import fine
@@ -109,3 +113,23 @@ def test_a_device_that_falls_off_its_bus_while_it_idles_is_not_what_dds_has_to_g
         120,
     )
     assert stages(log, "default/three") == {"operator": 10, "fabric": 10, "driver": 4, "exchange": 1, "scheduler": 1}
+
+
+def test_the_time_in_which_no_process_ran_is_told(tmp_path: Path) -> None:
+    """It counted to the fabric and the operator alone, whose devices came meanwhile."""
+    found = parse(CLUSTER + "  - {at: 15s, run: {name: one, devices: {nvidia-l40: 1}}}\n", "away.yaml")
+    with Lab.virtual(without_hands(found)) as lab:
+        subject = Ours(lab, found)
+        subject.begin()
+        lab.run(seconds=20)
+        subject.end()
+        lab.run(seconds=40)
+        subject.begin()
+        lab.run(seconds=30)
+        export(subject.log, str(tmp_path / "away.jsonl"))
+    told = " ".join(fine("incident", str(tmp_path / "away.jsonl")).split())
+    assert "dds wrote nothing for 44.9 s until it started anew at 00:01:00: 1 claim waited meanwhile" in told
+    assert "1. see why dds ended: kubectl logs --previous (1 × restart; operations.md#when-the-process-ends)" in told
+    (gap,) = json.loads(fine("incident", str(tmp_path / "away.jsonl"), "--json"))["away"]
+    assert (gap["to"], gap["claims"]) == ("2026-11-21T00:01:00.000000Z", 1)
+    assert not json.loads(fine("incident", str(tmp_path / "away.jsonl"), "--json", "--since", "00:01:05"))["away"]

@@ -73,7 +73,8 @@ class History:
     """The claims and devices of a log by uid, ended ones included, its alerts and its pools. Begins empty, or at the log's first
     checkpoint. `first`, `now`: instants of the first and the newest moment; use is counted from `first`, which may be set.
     `synced`: the process has listed everything since its start; `stale`: the resources that it cannot watch now. `refused`: the
-    writes that were refused."""
+    writes that were refused. `away`: (from, to, how many claims waited) for each time in which no event was written before a new
+    process started: it may have been dead for so long."""
 
     def __init__(self, known: Known | None = None) -> None:
         """`known`: that of a teller that is given the same moments."""
@@ -84,7 +85,8 @@ class History:
         self.refused: list[Refused] = []
         self._ordered: dict[str, list[tuple[str, int]]] = {}
         self._unasked: Counter[str] = Counter()
-        self.first = self.now = 0
+        self.first = self.now = self._before = 0
+        self.away: list[tuple[int, int, int]] = []
         self.synced, self.stale = False, set[str]()
         self._known = known if known is not None else Known()
         self._uid_of: dict[tuple[str, str], str] = {}
@@ -130,7 +132,8 @@ class History:
         return self
 
     def take(self, moment: Moment) -> None:
-        at = self.now = max(self.now, moment.at)
+        self._before, at = self.now, max(self.now, moment.at)
+        self.now = at
         fact = moment.fact
         if isinstance(fact, e.Checkpoint):
             if not self.first:
@@ -195,7 +198,7 @@ class History:
                     del self._device_of[key]
             if self._with_uuid.get(gone.uuid) == uid:
                 del self._with_uuid[gone.uuid]
-        del self.alerts[:-most], self.refused[:-most]
+        del self.alerts[:-most], self.refused[:-most], self.away[:-most]
         self.stock.cut(before)
         self._known.forget(most * _NAMES)
 
@@ -255,6 +258,9 @@ class History:
         match fact:
             case e.Started() | e.LogRepaired():
                 self.synced = False
+                waiting = sum(one.waits for one in self.claims.values())
+                if isinstance(fact, e.Started) and self.first < at and waiting:
+                    self.away.append((self._before, at, waiting))
             case e.Stale():
                 self.stale.add(fact.resource)
             case e.WriteRefused():
