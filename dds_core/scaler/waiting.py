@@ -312,7 +312,8 @@ def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
         return f"its devices are there, they are put into its allocation for {exchange.node} (exchange)"
     if claim is not None and state.inventory.waits_for_devices(claim):
         why = placed_in_vain(state, claim) or no_way(state, claim) or group_of(state, claim)
-        return f"its devices are there, {why if isinstance(why, str) else 'its hand-over is about to begin'}"
+        begins = "its hand-over is about to begin" if state.live else "mode observe: dds hands nothing over"
+        return f"its devices are there, {why if isinstance(why, str) else begins}"
     return "its devices are there, its pod is not bound yet"
 
 

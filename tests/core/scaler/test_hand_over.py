@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from dds_core.model import Claim, Device, FabricResource, Pod, Slice, Taint, TaintRule
 from dds_core.replay import of_steps
 from dds_core.scaler import events as e
-from dds_core.scaler.blame import BARRED
+from dds_core.scaler.blame import BARRED, OBSERVE
 from dds_core.scaler.waiting import waiting_rows
 from tests.core.scaler.history.told import differences
 from tests.core.scaler.pools import pool_results
@@ -256,6 +256,14 @@ def test_in_observe_it_is_shown_once_and_nothing_is_reserved() -> None:
 
 
 # --- steering: clear ---------------------------------------------------------------------------------------------------
+
+
+def test_in_observe_dds_hands_nothing_over_and_says_so() -> None:
+    world = world_with_pools("observe")
+    world.waits("train", "node0")
+    world.online("res", "node0")
+    (row,) = waiting_rows(world.state)
+    assert (row.stage, row.why) == (OBSERVE, "its devices are there, mode observe: dds hands nothing over")
 
 
 def failed_binding(world: World, claim: str = "train") -> None:
