@@ -8,7 +8,7 @@ of the operator restarts it (`dds_core.scaler.operator`).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from dds_core.lifecycle import ATTACHED, FAILED
@@ -76,12 +76,6 @@ WHOSE: Final = {
     stage: f"{_CALLED[owner]}: {words}" if owner in _CALLED else words for stage, (owner, words) in _STAGES.items()
 }
 """The sentence of each stage."""
-
-
-def unknown_class(claim: Claim, classes: Container[str]) -> str:
-    """A DeviceClass that the claim names and that is none of these, "" if there is none."""
-    named = (one.device_class for request in claim.requests for one in request.alternatives)
-    return next((name for name in named if name not in classes), "")
 
 
 def is_placed(pod: Pod, claim: Claim) -> bool:

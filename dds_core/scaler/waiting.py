@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dds_core.lifecycle import ATTACHED, ATTACHING, FAILED, PENDING, WAITING
 from dds_core.model import NO_NODE_FITS, RESOURCE_DETACHING, Claim, FabricResource, Model, Pod, request_name
-from dds_core.scaler.blame import BY_US, POOL, TAKEN, Coming, Wait, is_placed, stage_of, unknown_class
+from dds_core.scaler.blame import BY_US, POOL, TAKEN, Coming, Wait, is_placed, stage_of
 from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.exchange import placed_in_vain
 from dds_core.scaler.model import ClaimLife, Cooling, Fence
@@ -34,7 +34,7 @@ from dds_core.scaler.rules.orders import (
     rival_words,
     still_shown,
 )
-from dds_core.scaler.rules.suiting import unjudged
+from dds_core.scaler.rules.suiting import unjudged, without_class
 from dds_core.scaler.state import State
 from dds_core.timeline.instants import rfc3339
 
@@ -85,7 +85,7 @@ def _is_barred(state: State, uid: str) -> bool:
     claim = state.demand.claims.get(uid)
     if claim is None:
         return False
-    if unknown_class(claim, {one.name for one in state.inventory.classes.rows.values()}):
+    if without_class(state, claim):
         return True
     pods = state.demand.pods_of(claim)
     if any(is_placed(pod, claim) for pod in pods) or placed_in_vain(state, claim):
@@ -389,7 +389,7 @@ def _obstacles(state: State, assignment: Assignment, node: str, model: Model) ->
     yield from unjudged(state, node, claim, model).values()
     if not all(place.takes(pod.tolerations) for pod in state.demand.pods_of(claim) if not pod.node):
         yield f"{node} is cordoned, tainted or being deleted"
-    yield from filter(None, (placed_in_vain(state, claim), never_together(state, claim)))
+    yield from filter(None, (placed_in_vain(state, claim), without_class(state, claim), never_together(state, claim)))
     cooling = state.failing.cooling.get((node, name))
     if cooling is not None:
         yield cool_down_words(name, node, cooling)

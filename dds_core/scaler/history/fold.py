@@ -25,7 +25,7 @@ from dds_core.model import (
     Slice,
 )
 from dds_core.scaler import events as e
-from dds_core.scaler.blame import BY_US, Coming, Wait, is_placed, stage_of, unknown_class
+from dds_core.scaler.blame import BY_US, Coming, Wait, is_placed, stage_of
 from dds_core.scaler.exchange import PLACED, placed_in_vain
 from dds_core.scaler.history.claims import Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
@@ -535,7 +535,8 @@ class History:
         claim = self._known.claim(history.uid)
         if claim is None:
             return False
-        if unknown_class(claim, self._classes.values()):
+        waiting = self._awaited_by(claim, claim.allocation)[0] if claim.allocation is not None else ()
+        if claim.unknown_class(self._classes.values(), waiting):
             return True
         if history.state == ATTACHED and history.uid in self._no_way:
             return True

@@ -15,7 +15,7 @@ from dds_core.scaler.exchange import placed_in_vain
 from dds_core.scaler.model import ORDER_REFUSED, Cell, ClaimLife, Failure
 from dds_core.scaler.operator import is_of_node
 from dds_core.scaler.rules.assignment import assign
-from dds_core.scaler.rules.suiting import unjudged
+from dds_core.scaler.rules.suiting import unjudged, without_class
 from dds_core.scaler.state import State, Work
 
 LONGEST_COOL_DOWN = 600
@@ -71,9 +71,9 @@ def refused_order(state: State, node: str, model: str) -> str:
 
 def _by_no_fault(state: State, claim: Claim) -> bool:
     """Whether the claim is without a device by no fault of the node: no pod refers to it, or one that was put there past the
-    scheduler; or it cannot be told if a free device there would do. Then the attempt does not time out; in the last case the
-    scheduler chooses again when its binding timeout ends."""
-    if placed_in_vain(state, claim) or not state.demand.pods_of(claim):
+    scheduler; its class does not exist; or it cannot be told if a free device there would do. Then the attempt does not time
+    out; in the last cases the scheduler chooses again when its binding timeout ends."""
+    if placed_in_vain(state, claim) or without_class(state, claim) or not state.demand.pods_of(claim):
         return True
     node, models = state.demand.node_of(claim), {m.model: m for m in state.inventory.wanted_models(claim.allocation)}
     return bool(node) and any(unjudged(state, node, claim, model) for model in models.values())

@@ -38,6 +38,7 @@ from dds_core.scaler.rules.suiting import (
     tainted_there,
     unjudged,
     verdict_stands,
+    without_class,
 )
 from dds_core.scaler.state import State, Work
 
@@ -251,7 +252,7 @@ def _grant(
     if any(conflicting_model(state, node, cells[name].model, claim) for name in needed):
         blocked.update(needed)
         return
-    if _has_what_leaves(state, claim):  # it cannot be served as it is
+    if _has_what_leaves(state, claim) or without_class(state, claim):  # it cannot be served as it is
         return
     placed = placed_in_vain(state, claim) if len(waiting) < len(pods) else ""
     if placed:
