@@ -4,19 +4,26 @@ the end what happened."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from dds_adapters.jsonl import JsonlLog
 from dds_adapters.jsonl.writing import export
+from dds_core.events import Checkpoint
 from dds_core.replay import moments
 from dds_core.scaler.component import SCALER
+from dds_core.scaler.folds import apply
+from dds_core.scaler.history import History
+from dds_core.scaler.state import PROJECTION, State, dump
+from dds_core.timeline import Moment
 from dds_lab.check.subjects import Ours, without_hands
 from dds_lab.lab import Lab
 from dds_lab.scenario import parse
 from tests.cli.test_unallocated import logged
 from tests.core.scaler.history.told import differences
 from tests.support.commands import fine
+from tests.support.world import SECOND
 
 CLUSTER = """
 about: one model, two nodes
@@ -53,10 +60,13 @@ def pod(at: str, name: str, node: str = "") -> str:
     return POD.replace("AT", at).replace("NAME", name) + (f"        nodeName: {node}\n" if node else "")
 
 
+def moments_of(log: str) -> Iterator[Moment]:
+    return moments(JsonlLog(log).read_lean(0), SCALER)
+
+
 def stages(log: str, claim: str) -> dict[str, float]:
     """Those of its timeline, which are those of status at each moment of the log."""
-    read = JsonlLog(log)
-    assert not differences(moments(read.read_lean(0), SCALER))
+    assert not differences(moments_of(log))
     (found,) = json.loads(fine("timeline", claim, log, "--json"))["claims"]
     return {stage: round(seconds) for stage, seconds in found["stage_seconds"].items() if seconds >= 0.5}
 
@@ -80,6 +90,17 @@ def test_a_class_that_is_deleted_while_the_device_comes_is_nobodys_fault_but_its
     row = waiting(log)["default/one"]
     assert row["stage"] == "barred" and "device class nvidia-l40: not found" in row["why"]
     assert "create the class" in " ".join(fine("incident", log).split())
+    told, state = list(moments_of(log)), State()
+    for place, moment in enumerate(told):
+        for event in (moment.fact, *moment.caused):
+            if event is not None:
+                apply(state, event, moment.at)
+                state.dirty.clear()
+        if moment.at > told[0].at + 18 * SECOND:
+            begun = Moment(moment.position, moment.at, Checkpoint(projection=PROJECTION, picture=dump(state)), [])
+            (one,) = History().read([begun, *told[place + 1 :]]).claims.values()
+            assert one.stage == "barred", "also of a log that begins while the class is there"
+            break
 
 
 def test_a_pod_that_was_put_on_another_node_keeps_the_device_from_its_claim(tmp_path: Path) -> None:
