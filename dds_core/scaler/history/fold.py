@@ -852,7 +852,7 @@ class History:
         device.called = life.since if resource.state else 0
         device.named = (look.named if look is not None else 0) or (life.since if life.state != REQUESTED else 0)
         device.look = max(device.named, look.last if look is not None else 0)
-        device.listed = at if state.is_listed(resource) else 0
+        device.sought = device.listed = at if state.is_listed(resource) else 0
         device.ready = life.since if life.state != REQUESTED else 0
         self._resource(resource, at)
         listing = state.health.listings.get(state.place_listed(resource))
