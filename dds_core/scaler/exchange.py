@@ -109,7 +109,6 @@ GUARD = Stages(
     decided=("begun", "lifted"),
 )
 
-PLACED = "PodPlaced"
 QUIET = 30 * MICROSECONDS
 """No exchange begins so soon after a restart of the watch of claims: a scheduler that relists in the gap misses the change."""
 
@@ -295,7 +294,7 @@ def against(state: State, pods: list[Pod], claims: list[Claim], node: str, at: i
     return next(filter(None, _objections(state, pods, claims, node, at)), "")
 
 
-def _impossible(state: State, pods: Iterable[Pod]) -> str:
+def impossible(state: State, pods: Iterable[Pod]) -> str:
     """Why no claim of these pods is ever exchanged, as policy and cluster are; "" if it may be."""
     against = next(
         filter(None, (_against_scheduler(state, name) for name in sorted({pod.scheduler for pod in pods}))), ""
@@ -305,26 +304,8 @@ def _impossible(state: State, pods: Iterable[Pod]) -> str:
     return f"devices cannot be guarded: {state.settings.unguarded or 'nothing is known of a guard'}"
 
 
-def placed_in_vain(state: State, claim: Claim) -> str:
-    """Words on a pod that was put on its node past the scheduler, if that keeps the claim from ever getting what dds attaches:
-    only an exchange could give it that, and none is possible. Else ""."""
-    pods = [pod for pod in state.demand.pods_of(claim) if not pod.over]
-    placed = next((pod for pod in pods if pod.node), None)
-    why = _impossible(state, pods) if placed is not None else ""
-    return placed_words(placed, cannot_be(why)) if placed is not None and why else ""
-
-
-def cannot_be(why: str) -> str:
-    return f"its devices cannot be exchanged: {why}"
-
-
-def placed_words(pod: Pod, why: str) -> str:
-    whose = f"pod {pod.namespace}/{pod.name} was put on {pod.node} past the scheduler"
-    return f"{whose}, and {why}; delete it and let the scheduler place it"
-
-
 def _objections(state: State, pods: list[Pod], claims: list[Claim], node: str, at: int) -> Iterator[str]:
-    yield _impossible(state, pods)
+    yield impossible(state, pods)
     refused, relisted = state.notes.fired_deadlines.get(UNGUARDED), state.notes.fired_deadlines.get(RELISTED)
     if refused is not None and at < refused + AFTER_REFUSAL:
         yield "a step of an exchange was refused lately"

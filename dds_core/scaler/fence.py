@@ -20,7 +20,7 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.stages import NONE, Stages, each
 from dds_core.kit.state import Key
 from dds_core.lifecycle import Edge
-from dds_core.model import DeviceKey, FabricResource
+from dds_core.model import AttachRequest, DeviceKey, FabricResource
 from dds_core.scaler.events import ClaimsListWanted, DetachOrdered, VictimMarked
 from dds_core.scaler.model import NO_DEVICE, Fence
 from dds_core.scaler.state import State, Work
@@ -47,6 +47,7 @@ FENCE = Stages(
         *each(
             "ordered", (NONE, FENCED), ORDERED, "The size is lowered for what has no device, or none that is listed."
         ),
+        Edge("passed_over", ORDERED, ORDERED, "The operator goes on without it: a larger size may keep it no more."),
         Edge("voided", ORDERED, CONFIRMED, "The size was not lowered: the detach may be ordered again."),
         Edge("voided_listing", ORDERED, LISTING, "The same after a restart, while the list is awaited."),
         Edge("voided_unlisted", ORDERED, FENCED, "The same after a restart, or of what has no name to be listed."),
@@ -109,9 +110,24 @@ def listed(state: State, uid: str, started: int, at: int) -> None:
 def ordered(state: State, event: DetachOrdered, at: int) -> None:
     for uid in event.victims:
         if uid in state.give_back.fences:
-            _to(state, uid, "ordered", ordered=True)
-        elif event.unattached:
+            _to(state, uid, "ordered", ordered=True, passed=0)
+        elif event.unattached or event.unlisted:
             _to(state, uid, "ordered", Fence(at, NO_DEVICE, event.request, ordered=True))
+
+
+def passed_over(state: State, request: AttachRequest, at: int) -> None:
+    """Note the victims that the operator leaves out: it keeps resources by name, and may have deleted the others, though the news
+    of it, which comes by another watch, is not here."""
+    names, rows = request.planned, state.fleet.resources.rows
+    there = [uid for uid in state.fleet.resources_of_request[request.name] if uid in state.give_back.fences]
+    if not there or (names is None and request.state != "Running"):
+        return
+    staying = sum(not rows[uid].leaving for uid in state.fleet.resources_of_request[request.name])
+    fewer = request.acted_size is not None and request.acted_size < staying
+    for uid in sorted(there):
+        fence = state.give_back.fences.rows[uid]
+        if fence.ordered and not fence.passed and (fewer if names is None else rows[uid].name not in names):
+            _to(state, uid, "passed_over", passed=at)
 
 
 def voided(state: State, request: str) -> None:
@@ -151,6 +167,10 @@ FENCE_SETTLE = 30 * MICROSECONDS
 """A fence without a hold stands so long before a LIST confirms it: longer than a scheduler takes from a choice to its write."""
 VICTIM_STUCK = 600 * MICROSECONDS
 """Microseconds after which a victim no longer holds up others: one that no slice lists, or whose size cannot be lowered."""
+
+
+PASSED = 30 * MICROSECONDS
+"""So long after the operator was seen to go on without a victim its delete may come, though the operator says that it is done."""
 
 
 def list_due(fence: Fence) -> int:
@@ -197,7 +217,11 @@ def mark_again(work: Work, uid: str) -> None:
 def due(state: State, uid: str) -> Iterator[Deadline]:
     """When a list confirms the fence of a device, and when a victim that could not go for long is let go of."""
     fence = state.give_back.fences.get(uid)
-    if fence is None or not fence.named:
+    if fence is None:
+        return
+    if fence.passed:
+        yield Deadline(fence.passed + PASSED, DeadlineKind.STUCK, uid)
+    if not fence.named:
         return
     if not fence.wanted:
         yield Deadline(list_due(fence), DeadlineKind.FENCE, uid)

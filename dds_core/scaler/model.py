@@ -246,7 +246,7 @@ NO_DEVICE: DeviceKey = ("", "", "")
 class Fence(Record, frozen=True):
     """The fence around a victim. `key`: NO_DEVICE if the resource has none. `wanted`: the LIST was requested; one counts that
     begins at `settled` or later. `confirmed`: the instant of the LIST that confirmed the fence, 0 before. `ordered`: the detach
-    was ordered. `held`: a hold keeps the device."""
+    was ordered. `held`: a hold keeps the device. `passed`: when the operator was seen to go on without it, 0 before."""
 
     since: int
     key: DeviceKey
@@ -256,6 +256,7 @@ class Fence(Record, frozen=True):
     ordered: bool = False
     held: bool = False
     settled: int = 0
+    passed: int = 0
 
     @property
     def named(self) -> bool:

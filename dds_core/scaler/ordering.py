@@ -1,5 +1,5 @@
-"""What is known of orders without deciding anything: the most attaches at once, and between which tries one that fails may be
-called off."""
+"""What is known of orders without deciding anything: the most attaches at once, when one is stranded, and between which tries one
+that fails may be called off."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.model import FabricResource
+from dds_core.model import BEING_ATTACHED, FabricResource
 from dds_core.scaler.keys import BUSY, BUSY_SINCE
 from dds_core.scaler.model import Look
 from dds_core.scaler.operator import WHOLE_REQUEST, pauses
@@ -17,6 +17,8 @@ from dds_core.scaler.state import State
 _UNHURRIED = 100 * MICROSECONDS
 """An order in vain that no claim wants stands for so long: the fabric may have mended by then, and nobody is kept waiting."""
 
+
+_STRANDED = 300 * MICROSECONDS
 
 ORDERS_IN_FLIGHT = 16
 """Most attaches under way for models without a pool, until the fabric's pace is measured: a fabric attaches some at a time, and
@@ -29,6 +31,22 @@ def in_flight_cap(state: State) -> int:
     if rate is None or rate.count < 5 or rate.service <= 0:
         return ORDERS_IN_FLIGHT
     return max(1, int(state.policy.attach_budget("") / MICROSECONDS / rate.service))
+
+
+def stranded_due(state: State, resource: FabricResource) -> int | None:
+    """From when a device that the operator attaches counts as stranded: the fabric has named it long ago, and no node lists it.
+    Its node's driver fails, or the device has left again; the operator waits for the list for ever. None for others."""
+    look = state.health.looks.get(resource.uid)
+    if resource.state not in BEING_ATTACHED or not resource.uuid or look is None:
+        return None
+    other = state.inventory.keys_of[resource.uuid] or len(state.fleet.resources_of_uuid[resource.uuid]) > 1
+    return None if other else max(look.named, look.since) + _STRANDED
+
+
+def stranded_of(state: State, request: str, at: int) -> frozenset[str]:
+    """The resources (uids) of a request whose devices are stranded."""
+    rows = (state.fleet.resources.rows[uid] for uid in state.fleet.resources_of_request[request])
+    return frozenset(one.uid for one in rows if (due := stranded_due(state, one)) is not None and due <= at)
 
 
 def quiet_times(state: State, resource: FabricResource) -> Iterator[tuple[int, int]]:

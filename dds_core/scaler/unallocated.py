@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 from dds_core.lifecycle import WAITING
 from dds_core.model import GATED, Claim, Pod
 from dds_core.scaler.blame import is_placed
-from dds_core.scaler.exchange import placed_words
 from dds_core.scaler.lacking import PLACED, Survey, Verdict
 from dds_core.scaler.model import ClaimLife, is_tainted
+from dds_core.scaler.rules.failures import placed_words
 from dds_core.scaler.special import Asked, special_claims
 from dds_core.scaler.state import State
 from dds_core.scaler.waiting import is_without_node, taker_of

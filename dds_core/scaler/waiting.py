@@ -13,14 +13,13 @@ from dds_core.lifecycle import ATTACHED, ATTACHING, FAILED, PENDING, WAITING
 from dds_core.model import NO_NODE_FITS, RESOURCE_DETACHING, Claim, FabricResource, Model, Pod, request_name
 from dds_core.scaler.blame import BY_US, POOL, TAKEN, Coming, Wait, is_placed, stage_of
 from dds_core.scaler.events import AttachOrdered
-from dds_core.scaler.exchange import placed_in_vain
 from dds_core.scaler.model import ClaimLife, Cooling, Fence
 from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, TWO_CHECKS, Job, Turns, plugin_restarted
 from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.rules.assignment import Assignment, assign, undecided_because, unseen_because
 from dds_core.scaler.rules.claims import trigger_of_conditions
 from dds_core.scaler.rules.devices import looked_at
-from dds_core.scaler.rules.failures import shown_failure, signal_due
+from dds_core.scaler.rules.failures import placed_in_vain, shown_failure, signal_due
 from dds_core.scaler.rules.handover import group_of, is_signalled, no_way
 from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.orders import (

@@ -107,7 +107,7 @@ def test_a_page_is_told_what_there_is_and_then_what_is_new(url: str, writer: Wri
         writer.write(len(writer.steps))
         written = time.monotonic()
         early.until(known + 1)
-        assert time.monotonic() - written < 1
+        assert time.monotonic() - written < 5
         with stream(server) as late:
             _, whole, report = made("burst")
             for one in (early.until(40), late.until(40)):

@@ -354,6 +354,7 @@ def _request_observed(state: State, event: e.ObjectObserved, at: int) -> None:
     request = state.fleet.requests.rows[event.uid]
     if request.size:
         note_ordered(state, request.node, at)
+    fence.passed_over(state, request, at)
     order_met(state, request)
     _order_overtaken(state, request, old.size if old is not None else 0)
     if (request.done and not _is_short(state, request)) or (old is not None and request.size > old.size):

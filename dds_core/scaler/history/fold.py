@@ -26,7 +26,6 @@ from dds_core.model import (
 )
 from dds_core.scaler import events as e
 from dds_core.scaler.blame import BY_US, Coming, Wait, is_placed, stage_of
-from dds_core.scaler.exchange import PLACED, placed_in_vain
 from dds_core.scaler.history.claims import Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.looks import Called, Looks
@@ -34,6 +33,7 @@ from dds_core.scaler.history.stock import Stock
 from dds_core.scaler.model import Cell, ClaimLife, DeviceLife, PoolKey, model_of_pool
 from dds_core.scaler.operator import verdict as operator_verdict
 from dds_core.scaler.policy import Policy
+from dds_core.scaler.rules.failures import PLACED, placed_in_vain
 from dds_core.scaler.rules.handover import NO_WAY, no_way
 from dds_core.scaler.state import State, load
 from dds_core.scaler.timeline import set_anew

@@ -130,7 +130,7 @@ def _not_made(state: State, node: str, model: str) -> str:
 def _not_shown(state: State, uid: str) -> str:
     """Why a resource is Online and no slice shows its device; "" for other resources, and if another alert says so."""
     resource = state.fleet.resources.rows[uid]
-    if resource.state != "Online" or (uid in state.health.unlisted and state.lists_others(uid)):
+    if resource.state != "Online" or uid in state.health.unlisted:
         return ""
     where = f"no driver lists {resource.uuid}" if resource.uuid else "the operator does not say which device it is"
     return f"{resource.name} is Online, and {where}"
@@ -221,12 +221,13 @@ def _stayed_free(state: State, claim: Claim, life: ClaimLife, promise: ReservedD
 
 def _began(state: State, allocation: Allocation, at: int) -> int:
     """Start of the attempt: 0 for now. What a start or level pass finds is as old as its timestamp says, once the skew between
-    this clock and the scheduler's was measured."""
+    this clock and the scheduler's was measured. It is never older: that this clock is behind may be over, since it was set right
+    or is another host's, and an attempt that begins too late costs time, one that begins too early fails and closes the node."""
     if at != state.process.synced_at and at != state.process.level_at:
         return 0
     if allocation.timestamp is None or state.settings.skew is None:
         return 0
-    return min(at, allocation.timestamp + state.settings.skew)
+    return min(at, allocation.timestamp + max(0, state.settings.skew))
 
 
 def _resources_of(state: State, allocation: Allocation) -> tuple[str, ...]:

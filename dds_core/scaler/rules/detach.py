@@ -7,8 +7,9 @@
 4. `_lower` lowers the size of the request by the number of marked victims, and the operator detaches them.
 
 Every step checks again: a victim that is wanted is unmarked, and a person is alerted when the wrong device leaves. The operator
-takes resources that are still attaching first, and marked ones after them. So for a detach a size is lowered only while nothing
-is attaching, and by exactly the number of marked victims. Orders in vain have their own section.
+takes resources without a device first, then marked ones, then those that are still attaching with a device. So for a detach a
+size is lowered only while nothing is attaching but what is stranded, and by exactly the number of marked victims. Orders in vain
+have their own section.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dds_core.scaler.events import (
 from dds_core.scaler.fence import VICTIM_STUCK, ask_for_list, mark, mark_again
 from dds_core.scaler.model import Fence, Hold
 from dds_core.scaler.operator import RARE
-from dds_core.scaler.ordering import quiet_times
+from dds_core.scaler.ordering import quiet_times, stranded_due
 from dds_core.scaler.rules.assignment import Assignment
 from dds_core.scaler.rules.devices import held_key, is_given_up, progress_due, staying_of, tell_lost
 from dds_core.scaler.rules.failures import definite_due
@@ -106,9 +107,9 @@ def models_unfulfillable(state: State, node: str) -> set[str]:
 
 
 def call_off(work: Work, cell: CellRequests, own: AttachRequest, assignments: list[Assignment]) -> None:
-    """Take back an order that the fabric cannot fulfil and that no claim needs any more: while it hangs, no device of its request
-    can go. The operator takes resources without a device first. They are not marked: any change of the object makes the operator
-    order again."""
+    """Take back an order that the fabric cannot fulfil, or whose device is stranded, and that no claim needs any more. The
+    operator takes resources without a device first, and stranded ones only when nothing is marked. They are not marked: any
+    change of the object makes the operator order again."""
     state = work.state
     if state.process.stale or _somebody_waits(state, assignments, cell.model.model):
         return
@@ -122,9 +123,11 @@ def call_off(work: Work, cell: CellRequests, own: AttachRequest, assignments: li
     if not all(_hangs(work, r) for r in hanging) or not cell.size == own.size == own.acted_size == len(staying):
         return
     low = limits_of(state, cell.node, cell.model.model)[0]
-    victims = hanging[: max(0, cell.size + cell.others - len(going) - low)]
-    if victims and _may_go(state, going):
-        lower_size(work, cell, own, victims, own.size - len(victims), unattached=True)
+    unattached = [r for r in hanging if not r.uuid]
+    victims = (unattached or hanging)[: max(0, cell.size + cell.others - len(going) - low)]
+    if victims and _may_go(state, going) and (unattached or not going):
+        size = own.size - len(victims)
+        lower_size(work, cell, own, victims, size, unattached=bool(unattached), unlisted=not unattached)
 
 
 def call_off_due(state: State, uid: str) -> int | None:
@@ -143,8 +146,10 @@ def _hung_due(state: State, uid: str) -> int | None:
     """From when an order without an error may be called off. One that the operator has begun may be under way at any time, or
     wait for its turn."""
     resource, look = state.fleet.resources.get(uid), state.health.looks.get(uid)
-    if resource is None or resource.uuid or resource.state not in BEING_ATTACHED:
+    if resource is None or resource.state not in BEING_ATTACHED:
         return None
+    if resource.uuid:
+        return stranded_due(state, resource)
     return look.since + RARE if look is not None else progress_due(state, uid)
 
 
@@ -185,16 +190,21 @@ def _somebody_waits(state: State, assignments: list[Assignment], model: str) -> 
 
 
 def _hangs(work: Work, resource: FabricResource) -> bool:
-    """Whether the fabric has not named a device for it, and no order can be under way: it has failed for long, or was not begun
-    for long; or that is hardly possible."""
+    """Whether its device is stranded, or the fabric has not named one for it and no order can be under way: it has failed for
+    long, or was not begun for long; or that is hardly possible."""
     state, due = work.state, definite_due(work.state, resource.uid)
     if resource.uuid or resource.fabric_id:
-        return False
+        return _is_stranded(work, resource)
     if due is not None:
         found = takewhile(lambda pause: pause[0] <= work.at, quiet_times(state, resource))
         return work.has_come(due) and any(work.at <= last for _, last in found)
     late = _hung_due(state, resource.uid)
     return late is not None and work.has_come(late)
+
+
+def _is_stranded(work: Work, resource: FabricResource) -> bool:
+    due = stranded_due(work.state, resource)
+    return due is not None and work.has_come(due) and not is_maybe_had(work.state, resource)
 
 
 # -- detach ------------------------------------------------------------------------------------------------------------
@@ -338,7 +348,7 @@ def _not_called_off(work: Work, resource: FabricResource, fence: Fence, wanted: 
         return f"mode is {state.mode}"
     if resource.uid in wanted:
         return "a claim waits for it"
-    if (resource.uuid or resource.fabric_id) and not is_nowhere(state, resource):
+    if (resource.uuid or resource.fabric_id) and not (is_nowhere(state, resource) or _is_stranded(work, resource)):
         return "its device has come"
     return "it was asked for again" if fence.ordered and state.live and _called_off(state, resource) else ""
 
@@ -383,7 +393,7 @@ def _lower(work: Work, cell: CellRequests, own: AttachRequest) -> None:
         return
     if any(state.give_back.fences.rows[r.uid].ordered for r in victims) or not all(r.marked for r in victims):
         return
-    if cell.size != own.size or not _at_rest(state, own, owned):
+    if cell.size != own.size or not _at_rest(work, own, owned):
         return
     if any(r.marked and not r.leaving and r.uid not in state.give_back.fences for r in owned):
         return
@@ -398,6 +408,7 @@ def lower_size(
     size: int,
     *,
     unattached: bool = False,
+    unlisted: bool = False,
 ) -> None:
     """Lower the request by the number of victims; without victims, to the number of its resources (`DetachOrdered`)."""
     work.emit_once(
@@ -411,6 +422,7 @@ def lower_size(
             previous=own.size,
             victims=tuple(sorted(r.uid for r in victims)),
             unattached=unattached,
+            unlisted=unlisted,
         ),
         own.name,
     )
@@ -424,10 +436,13 @@ def _may_leave(state: State, resource: FabricResource) -> bool:
     return bool(fence.confirmed) and fence.key in names_to_hold(state, resource)
 
 
-def _at_rest(state: State, own: AttachRequest, owned: list[FabricResource]) -> bool:
-    """Whether the operator is done with the request: exactly as many resources as its size, and none is attaching."""
-    done = own.done and own.size == len(staying_of(state, own))
-    return done and not any(r.state in BEING_ATTACHED for r in owned)
+def _at_rest(work: Work, own: AttachRequest, owned: list[FabricResource]) -> bool:
+    """Whether the operator is done with the request: exactly as many resources as its size, and none is attaching. It never is
+    while a device is stranded, but has no more to make then."""
+    attaching = [r for r in owned if r.state in BEING_ATTACHED]
+    done = own.done or (bool(attaching) and own.acted_size == own.size)
+    whole = done and own.size == len(staying_of(work.state, own))
+    return whole and all(_is_stranded(work, r) for r in attaching)
 
 
 def check_departures(work: Work, uid: str) -> None:

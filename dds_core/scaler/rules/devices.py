@@ -7,6 +7,7 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import DEVICE_DETACHING, IDLE, MARKED, NEW, REQUESTED, USED, device_target
 from dds_core.model import GOING, ONLINE, AttachRequest, DeviceKey, FabricResource
 from dds_core.scaler.events import DeviceMoved, UsedStamped
+from dds_core.scaler.fence import PASSED
 from dds_core.scaler.model import (
     DEVICE_ERROR,
     DEVICE_LOST,
@@ -143,9 +144,9 @@ def check_health(work: Work, uid: str) -> None:
     if resource.state != ONLINE:
         return
     _tell_promises(work, resource)
-    if state.is_lost(uid):
-        text = f"{whose} is not listed by its node's driver, which lists others; another is ordered for who waits"
-        work.alert(uid, DEVICE_UNLISTED, text)
+    if state.is_missed(uid):
+        others = "others; another is ordered for who waits" if state.lists_others(uid) else "no device there"
+        work.alert(uid, DEVICE_UNLISTED, f"{whose} is not listed by its node's driver, which lists {others}")
     taints = sorted(taint.key for taint in state.inventory.taints_of(resource))
     if taints:
         work.alert(
@@ -242,16 +243,15 @@ def staying_of(state: State, own: AttachRequest) -> list[FabricResource]:
 
 
 def is_given_up(state: State, resource: FabricResource) -> bool:
-    """Whether the operator reports that it has acted on the smaller size for which this device was to go: it keeps resources by
-    name. A larger size would no longer keep it, even if its resource is not seen to leave yet: that news may come later."""
+    """Whether the operator has acted on the smaller size for which this device was to go. A larger size would no longer keep it,
+    even if its resource is not seen to leave yet: that news may come later. It stays after all if the operator has taken up the
+    larger size, is done, and nothing has come for long."""
     fence = state.give_back.fences.get(resource.uid)
     request = state.fleet.request(resource.request)
-    if fence is None or not fence.ordered or request is None:
+    if fence is None or not fence.passed or request is None:
         return False
-    if request.planned is not None:
-        return resource.name not in request.planned
-    acted = request.acted_size if request.state == "Running" else None
-    return acted is not None and acted < len(staying_of(state, request))
+    stays = request.done and request.size >= len(staying_of(state, request))
+    return not stays or state.process.now < fence.passed + PASSED
 
 
 def _move(uid: str, trigger: str, state: str, cause: str, key: DeviceKey | None = None) -> DeviceMoved | None:

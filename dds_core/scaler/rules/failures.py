@@ -11,13 +11,14 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import ATTACHED
 from dds_core.model import BLOCKING, FAILED_CONDITION, PUBLISHER, RESCHEDULE, Claim, Node, Pod, Result
 from dds_core.scaler.events import AttachOrdered, ClaimFailed, ClaimMoved, CoolDown, Entry, FailureSignalled, Signal
-from dds_core.scaler.exchange import placed_in_vain
+from dds_core.scaler.exchange import impossible
 from dds_core.scaler.model import ORDER_REFUSED, Cell, ClaimLife, Failure
 from dds_core.scaler.operator import is_of_node
 from dds_core.scaler.rules.assignment import assign
 from dds_core.scaler.rules.suiting import unjudged, without_class
 from dds_core.scaler.state import State, Work
 
+PLACED = "PodPlaced"
 LONGEST_COOL_DOWN = 600
 """Seconds. No doubled cool-down is longer: meanwhile no claim at all gets a device of the pool on the node."""
 ERROR_GRACE = 10 * MICROSECONDS
@@ -69,11 +70,29 @@ def refused_order(state: State, node: str, model: str) -> str:
     return next((row.text for row in rows if (row.node, row.model) == (node, model)), "")
 
 
+def placed_in_vain(state: State, claim: Claim) -> str:
+    """Words on a pod that was put on its node past the scheduler, if that keeps the claim from ever getting what dds attaches:
+    only an exchange could give it that, and none is possible. Else ""."""
+    pods = [pod for pod in state.demand.pods_of(claim) if not pod.over]
+    placed = next((pod for pod in pods if pod.node), None)
+    why = impossible(state, pods) if placed is not None else ""
+    return placed_words(placed, cannot_be(why)) if placed is not None and why else ""
+
+
+def cannot_be(why: str) -> str:
+    return f"its devices cannot be exchanged: {why}"
+
+
+def placed_words(pod: Pod, why: str) -> str:
+    whose = f"pod {pod.namespace}/{pod.name} was put on {pod.node} past the scheduler"
+    return f"{whose}, and {why}; delete it and let the scheduler place it"
+
+
 def _by_no_fault(state: State, claim: Claim) -> bool:
-    """Whether the claim is without a device by no fault of the node: no pod refers to it, or one that was put there past the
-    scheduler; its class does not exist; or it cannot be told if a free device there would do. Then the attempt does not time
-    out; in the last cases the scheduler chooses again when its binding timeout ends."""
-    if placed_in_vain(state, claim) or without_class(state, claim) or not state.demand.pods_of(claim):
+    """Whether nothing is ordered for the claim, by no fault of the node: its pod was put there past the scheduler, its class does
+    not exist, or it cannot be told if a free device there would do. Then the attempt does not time out; in the latter cases the
+    scheduler chooses again when its binding timeout ends."""
+    if placed_in_vain(state, claim) or without_class(state, claim):
         return True
     node, models = state.demand.node_of(claim), {m.model: m for m in state.inventory.wanted_models(claim.allocation)}
     return bool(node) and any(unjudged(state, node, claim, model) for model in models.values())

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dds_core.lifecycle import ATTACHED
 from dds_core.model import RESCHEDULE, Claim, DeviceKey, Pod, Result
 from dds_core.scaler.events import HandOver, Signal, Steered
-from dds_core.scaler.exchange import PLACED, against, begin, cannot_be, looks_anew, placed_words
+from dds_core.scaler.exchange import against, begin, looks_anew
 from dds_core.scaler.model import KUBE_SCHEDULER, ClaimLife
-from dds_core.scaler.rules.failures import fail_unschedulable, reschedule_entry
+from dds_core.scaler.rules.failures import PLACED, cannot_be, fail_unschedulable, placed_words, reschedule_entry
 from dds_core.scaler.state import State, Work
 
 NO_WAY = "NoWayToHandOver"

@@ -24,12 +24,18 @@ from dds_core.model import (
     request_name,
 )
 from dds_core.scaler.events import SURPLUS, WITHDRAWN, AttachOrdered, CoolDownOver
-from dds_core.scaler.exchange import PLACED, placed_in_vain
 from dds_core.scaler.model import ASKS_FOR, DEPARTED, ORDER_REFUSED, WANTS_BOTH, Cell, PoolKey
 from dds_core.scaler.ordering import in_flight_cap
 from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
 from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
-from dds_core.scaler.rules.failures import UNSCHEDULABLE, fail, fail_unschedulable, refused_order
+from dds_core.scaler.rules.failures import (
+    PLACED,
+    UNSCHEDULABLE,
+    fail,
+    fail_unschedulable,
+    placed_in_vain,
+    refused_order,
+)
 from dds_core.scaler.rules.suiting import (
     UNSUITABLE,
     arrived_unsuitable,
@@ -224,7 +230,7 @@ def _grant(
         if tainted:  # a matter of the node, for all claims
             fail(work, claim, life, UNSUITABLE, tainted, model=name)
             return
-        otherwise = known_otherwise(state, claim, cells[name].model)
+        otherwise = known_otherwise(state, node, claim, cells[name].model)
         if otherwise:
             why = f"no {name} that comes would do: {otherwise}"
             fail(work, claim, life, UNSUITABLE, why, anywhere=True, basis=basis_of(state, claim))

@@ -33,10 +33,10 @@ def tainted_there(state: State, node: str, claim: Claim, model: Model) -> str:
     return ""
 
 
-def known_otherwise(state: State, claim: Claim, model: Model) -> str:
+def known_otherwise(state: State, node: str, claim: Claim, model: Model) -> str:
     """Words on a description that promises what the claim asks for, where the driver lists otherwise on every node that has the
-    model, so that the claim could have none of them; or ""."""
-    if not state.notes.is_alerted(model.model, MODEL_DIFFERS):
+    model, so that the claim could have none of them; or "". Looked for once this node lists one so, or an alert has told it."""
+    if not (state.notes.is_alerted(model.model, MODEL_DIFFERS) or _differs_here(state, node, model)):
         return ""
     there = [one for one in state.fleet.resources.rows.values() if one.model == model.model]
     named = [
@@ -50,6 +50,12 @@ def known_otherwise(state: State, claim: Claim, model: Model) -> str:
     return f"{refusals[0]}; its pool promises {words[0][0]}" if all(refusals) else ""
 
 
+def _differs_here(state: State, node: str, model: Model) -> bool:
+    here = (state.fleet.resources.rows[uid] for uid in state.lifecycle.idle_at[node])
+    keys = (key for one in here if one.model == model.model for key in state.names_of(one))
+    return any(not state.inventory.face(key).part and promised_otherwise(state, model, key) for key in keys)
+
+
 def _free(state: State, node: str, claim: Claim, model: Model) -> Iterator[FabricResource]:
     """Idle devices that are promised to no other claim."""
     mine = {promise.identity for promise in state.reserved_devices_of(claim)}
@@ -59,12 +65,14 @@ def _free(state: State, node: str, claim: Claim, model: Model) -> Iterator[Fabri
 
 def arrived_unsuitable(state: State, node: str, claim: Claim, model: Model) -> tuple[str, str, bool] | None:
     """(UUID, words, whether others of the model would be refused too) of a free device that came while the claim waits here and
-    that does not satisfy it. A device from before is no reason against another order, unless the claim has already failed for it.
-    Nor is the first device that came in parts, with an error or with a taint: the next may be whole and well."""
+    that does not satisfy it. A device from before is no reason against another order, unless it was on its way to the claim, or
+    the claim has already failed for it. Nor is the first device that came in parts, with an error or with a taint: the next may
+    be whole and well."""
     life = state.lifecycle.lives.rows[claim.uid]
     replaced, cut = life.ordered.count(model.model) > 1, False
     for resource in _free(state, node, claim, model):
-        if resource.created + MICROSECONDS <= life.began and resource.uuid not in life.unsuited:
+        before = resource.created + MICROSECONDS <= life.began and resource.uid not in life.devices
+        if before and resource.uuid not in life.unsuited:
             continue
         keys = sorted(state.names_of(resource))
         why = _why_not(state, node, claim, keys)

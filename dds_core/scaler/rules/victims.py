@@ -46,12 +46,12 @@ def mark_idle(work: Work, cell: CellRequests, own: AttachRequest, wanted: set[st
 
 def idle_due(state: State, uid: str) -> int:
     """The instant from which an idle device may go: when it has idled long enough and no pause for its claims is left; at once if
-    the manager cannot find it."""
+    the manager cannot find it. One that is not listed for long would be waited for in vain in their next attempt, too."""
     life, resource = state.lifecycle.devices.rows[uid], state.fleet.resources.get(uid)
     if resource is not None and verdict(resource.error) == "gone":
         return life.idle_since
-    idled = life.idle_since + state.idle_time(life.node, life.model)
-    return max(idled, hold.pause_due(state, uid), _next_attempt_due(state, life))
+    idled = max(life.idle_since + state.idle_time(life.node, life.model), hold.pause_due(state, uid))
+    return idled if state.is_missed(uid) else max(idled, _next_attempt_due(state, life))
 
 
 def _next_attempt_due(state: State, life: DeviceLife) -> int:

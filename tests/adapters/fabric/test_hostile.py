@@ -98,7 +98,7 @@ def dripping(first: bytes, then: bytes) -> Play:
 
     def play(secured: ssl.SSLSocket) -> None:
         secured.sendall(first)
-        for _ in range(40):
+        for _ in range(200):
             secured.sendall(then)
             time.sleep(PAUSE)
 
@@ -121,21 +121,21 @@ def test_whatever_drips_is_given_up_in_time(tmp_path: Path, first: bytes, then: 
         began = time.monotonic()
         with pytest.raises(FabricUnreachable, match="no whole answer within 1 s"):
             provider.machines()
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 10
 
 
 def test_who_stops_in_the_midst_does_not_get_the_time_again(tmp_path: Path) -> None:
     def play(secured: ssl.SSLSocket) -> None:
         secured.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n")
-        time.sleep(1.5)
+        time.sleep(3)
         secured.sendall(b" ")
-        time.sleep(4)
+        time.sleep(8)
 
-    with asked(tmp_path, play, seconds=2.0) as (provider, _):
+    with asked(tmp_path, play, seconds=4.0) as (provider, _):
         began = time.monotonic()
-        with pytest.raises(FabricUnreachable, match="no whole answer within 2 s"):
+        with pytest.raises(FabricUnreachable, match="no whole answer within 4 s"):
             provider.machines()
-        assert time.monotonic() - began < 3.2
+        assert time.monotonic() - began < 6.5
 
 
 def test_an_answer_too_many_is_not_taken_for_that_to_the_next_question(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from dds_core.events import Event, Started, Synced, WriteDone, WriteRefused
 from dds_core.events.base import difference
 from dds_core.kit.deadlines import DeadlineKind
 from dds_core.kit.stages import NONE, Stages
-from dds_core.model import Allocation, Claim, DeviceKey, Result
+from dds_core.model import Allocation, AttachRequest, Claim, DeviceKey, Result
 from dds_core.scaler import deadlines, exchange, fence, hold
 from dds_core.scaler import events as e
 from dds_core.scaler.folds import apply
@@ -215,6 +215,12 @@ def gone(world: World) -> Event:
     return e.DeviceMoved(resource=UID, trigger="gone", source=life.state, target="Gone")
 
 
+def passed_over(world: World) -> Event:
+    fact = difference(world.get(AttachRequest, REQUEST), replace(world.get(AttachRequest, REQUEST), planned=()))
+    assert fact is not None
+    return fact
+
+
 FENCE_EVENTS: dict[str, Callable[[World], Event]] = {
     "marked": lambda world: e.VictimMarked(
         resource=UID, mode="detach", name=UID, node="node0", model="A100 40G", uuid="GPU-res0",
@@ -230,6 +236,7 @@ FENCE_EVENTS: dict[str, Callable[[World], Event]] = {
     "unmarked": lambda world: e.VictimUnmarked(resource=UID, mode="detach", name=UID, reason="wanted"),
     "mark_refused": lambda world: refused(e.VictimMarked, UID),
     "gone": gone,
+    "passed_over": passed_over,
     "found_lowered": begun_anew,
     "restarted": begun_anew,
 }  # fmt: skip

@@ -110,11 +110,6 @@ def test_b27_for_a_pod_past_the_scheduler_that_can_never_be_served_nothing_is_or
     assert row.why == why
     world.tick(3600)
     assert not world.events(e.AttachOrdered) and not world.events(e.ClaimFailed)
-    world.gone(world.get(Pod, "right"))
-    world.clear("common")
-    world.pod("again", ["common"])
-    world.allocate("common", "node0")
-    assert world.events(e.AttachOrdered)[-1].size == 1 and not world.events(e.CoolDown)
 
 
 def test_b27_pods_on_another_node_are_told_and_nothing_is_given() -> None:

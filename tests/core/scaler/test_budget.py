@@ -168,6 +168,21 @@ def test_what_a_start_finds_is_as_old_as_its_timestamp_once_the_skew_is_known() 
     assert world.uid("found") in {f.claim for f in world.events(e.ClaimFailed)}
 
 
+def test_what_a_start_finds_is_not_older_because_the_clock_was_behind_before() -> None:
+    """Seed 91103: the clock of the host was two minutes behind and was set right; all claims that a new process found failed."""
+    world = waiting()
+    claim = world.get(Claim, "train")
+    assert claim.allocation is not None
+    world.update(claim, allocation=replace(claim.allocation, timestamp=world.now + 120 * SECOND))
+    world.claim("found")
+    world.tick(600)
+    world.feed(e.Started("1", "f", 1, 2, "attach"))
+    world.allocate("found", "node0")
+    world.tick(10)
+    world.feed(e.Synced())
+    assert (world.now - world.state.lifecycle.lives.rows[world.uid("found")].began) / SECOND == pytest.approx(10, abs=1)
+
+
 @pytest.mark.parametrize("ahead", [86_400, 3_600])
 def test_one_odd_timestamp_does_not_count_for_ever(ahead: int) -> None:
     """All that a later start found was taken to be as much older, and each guard ended as much later."""

@@ -69,6 +69,20 @@ def test_a_device_that_came_and_is_refused_fails_the_claim_with_the_expression()
     assert not world.events(e.CoolDown), "it is a matter of this claim: others may have the model here"
 
 
+def test_one_that_was_on_its_way_since_an_earlier_attempt_counts_as_come_for_it_too() -> None:
+    """Seed 91317: the scheduler had allocated anew meanwhile, and another was ordered that would be refused as well."""
+    world = large(here="40Gi")
+    world.carry_out()
+    order = world.events(e.AttachOrdered)[-1]
+    world.resource("res", "node0", request=order.request, state="Attaching", uuid="GPU-res")
+    world.tick(20)
+    world.clear("train")
+    world.allocate("train", "node0")
+    world.plug("node0", "gpu-res", "GPU-res", more={"memory": "40Gi"})
+    assert world.only(e.ClaimFailed).message == f"GPU-res came for it and cannot be given to it: {LARGE}"
+    assert len(world.events(e.AttachOrdered)) == 1
+
+
 def refused_and_gone() -> World:
     """As above; then the device has gone back, and the scheduler has taken one of the pool again."""
     world = large(here="40Gi", mode="detach", no_removal_seconds=10)
@@ -148,6 +162,25 @@ def test_a_pool_that_promises_otherwise_than_its_driver_lists_is_told_once_and_n
     assert not world.state.notes.is_alerted(A100.model, told.reason)
     again(world, "node1")
     assert world.only(e.AttachOrdered).node == "node1"
+
+
+def test_the_first_device_that_comes_tells_of_all_claims_that_are_promised_otherwise() -> None:
+    """Seeds 91854, 91868, 91871: until the operator called it Online, each claim took what was on its way to the next one, which
+    ordered another."""
+    world = promising_80()
+    wants = f'device.capacity["{GPU}"].memory.compareTo(quantity("80Gi")) >= 0'
+    for place, name in enumerate(("one", "two")):
+        world.claim(name, requests=(asks("r0", A100.device, selectors=(wants,)),))
+        world.allocate(name, "node0", replace(pool_results(place)[0], request="r0"))
+        world.carry_out()
+        request = world.events(e.AttachOrdered)[-1].request
+        world.resource(f"res{place}", "node0", request=request, state="Attaching")
+        world.tick(2)
+    world.resource("res0", "node0", uuid="GPU-0")
+    world.plug("node0", "gpu-0", "GPU-0", capacity={"memory": "81559Mi"})
+    world.carry_out()
+    assert [one.size for one in world.events(e.AttachOrdered)] == [1, 2]
+    assert world.events(e.ClaimFailed)[0].message.endswith("its pool promises memory 80Gi, the driver lists 81559Mi")
 
 
 def test_the_message_has_what_the_pool_promises_and_what_the_driver_lists() -> None:

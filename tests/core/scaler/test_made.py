@@ -293,6 +293,39 @@ def test_a_victim_that_is_not_seen_to_leave_yet_is_no_surplus() -> None:
     assert not world.events(e.AttachOrdered)
 
 
+def left_out() -> World:
+    """A claim waits for the victim, but the operator has gone on without it before it has taken up the larger size."""
+    world = lowered()
+    world.waits("train", "node0")
+    assert world.only(e.AttachOrdered).size == 2
+    world.update(world.get(AttachRequest, "ours"), state="Updating", acted_size=1, planned=("res0",))
+    world.carry_out()
+    assert world.get(AttachRequest, "ours").size == 2
+    world.update(world.get(AttachRequest, "ours"), state="NodeAllocating", acted_size=2, planned=None)
+    return world
+
+
+def test_a_victim_that_the_operator_has_left_out_is_not_kept_by_a_larger_size() -> None:
+    """Seed 91608: its delete was sent, the news of it came after that of the request, and it left under the claim that got it."""
+    world = left_out()
+    world.update(world.get(AttachRequest, "ours"), state="Running")
+    world.tick(20)
+    assert not world.events(e.VictimUnmarked) and not world.reserved("train")
+    world.take_away("res1")
+    world.online("res2", "node0", request="ours")
+    assert world.reserved("train") == ["GPU-res2"]
+
+
+def test_one_that_the_operator_keeps_after_all_is_given_once_no_news_has_come_for_long() -> None:
+    world = left_out()
+    world.update(world.get(AttachRequest, "ours"), state="Running")
+    world.tick(31)
+    world.carry_out()
+    assert world.only(e.VictimUnmarked).resource == "res1"
+    world.tick(5)
+    assert world.reserved("train") == ["GPU-res1"]
+
+
 def test_nor_after_a_restart() -> None:
     world = done(lowered(), "res0")
     world.feed(e.Started(code="new", fingerprint="", projection=1, epoch=2, mode="detach"))

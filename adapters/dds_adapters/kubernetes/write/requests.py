@@ -91,7 +91,9 @@ class RaiseRequest(LiveWrite):
 @dataclass(frozen=True, slots=True)
 class LowerRequest(LiveWrite):
     """DetachOrdered: from `previous` to `size`, if only the victims (uids of ComposableResources) can be detached. `unattached`:
-    the victims have no device yet. Without victims, `size` is the number of existing resources."""
+    the victims have no device yet; `unlisted`: they are stranded. Without victims, `size` is the number of existing resources.
+    `stranded`: those (uids) that are attaching with a device for long. The operator takes what is attaching without a device
+    first, also if one has just come, then what is marked and Online, then what is stranded."""
 
     name: str
     uid: str
@@ -99,6 +101,8 @@ class LowerRequest(LiveWrite):
     previous: int
     victims: frozenset[str]
     unattached: bool = False
+    unlisted: bool = False
+    stranded: frozenset[str] = frozenset()
 
     def _once(self, server: Server) -> Result:
         ref = Ref(REQUESTS, self.name, uid=self.uid)
@@ -121,12 +125,13 @@ class LowerRequest(LiveWrite):
         if request.size != self.previous:
             return f"its size is {request.size}, not {self.previous}"
         staying = [one for one in owned if not one.leaving]
-        if self.unattached:
+        if self.unattached or self.unlisted:
             return self._against_calling_off(request, staying)
-        if request.state != "Running" or request.acted_size != request.size:
-            return "the operator is not done with it"
-        if any(one.state in BEING_ATTACHED for one in owned):
+        attaching = {one.uid for one in owned if one.state in BEING_ATTACHED}
+        if not attaching <= self.stranded or (attaching and not self.victims):
             return "a device of it is being attached, and would go first"
+        if request.acted_size != request.size or not (request.state == "Running" or attaching):
+            return "the operator is not done with it"
         if not self.victims:
             return "" if len(staying) == len(owned) == self.size else f"it has {len(staying)} devices, not {self.size}"
         if len(staying) != request.size:
@@ -140,8 +145,15 @@ class LowerRequest(LiveWrite):
         if request.acted_size != request.size or len(staying) != request.size:
             return "the operator is not done with it"
         attaching = {one.uid: one for one in staying if one.state in BEING_ATTACHED}
-        if not self.victims <= attaching.keys() or any(one.uuid or one.fabric_id for one in attaching.values()):
+        named = {uid for uid, one in attaching.items() if one.uuid or one.fabric_id}
+        if (
+            not self.victims <= attaching.keys()
+            or not named <= self.stranded
+            or (self.unattached and self.victims & named)
+        ):
             return "a device has come for it by now"
+        if self.unlisted and (named < attaching.keys() or any(one.marked for one in staying)):
+            return "another device of it would go first"
         if self.size != request.size - len(self.victims):
             return "those that hang are not those that were to go"
         return ""

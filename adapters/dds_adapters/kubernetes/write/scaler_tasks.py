@@ -49,7 +49,7 @@ from dds_core.model import (
 from dds_core.publisher.model import Host
 from dds_core.scaler import events as e
 from dds_core.scaler.events import Signal
-from dds_core.scaler.ordering import pause_end
+from dds_core.scaler.ordering import pause_end, stranded_of
 from dds_core.scaler.settling import LAST_MOMENT
 from dds_core.scaler.state import State
 
@@ -141,6 +141,8 @@ def _detach(decision: e.DetachOrdered, at: int, state: State) -> Task:
         previous=decision.previous,
         victims=frozenset(decision.victims),
         unattached=decision.unattached,
+        unlisted=decision.unlisted,
+        stranded=stranded_of(state, decision.request, at),
     )
     thing = request_object(decision.request)
     objects = (thing, *map(_resource_object, decision.victims))
