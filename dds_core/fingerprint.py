@@ -1,11 +1,11 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "55691f2231bbd3ee74c00e6d5833c29a0468a35cec14069ec8bb4feb5eff808e"
+FINGERPRINT = "6789b763b8e0ef2c1b97414fdc1563a8a1b534b2d26b48140925b0efe3d32aea"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "8a4f886c78b3b54d154d73cf0f746ac3d6d5d4c215c776543c5507ac04baa3af"
+PUBLISHER_FINGERPRINT = "2d63d750fbec57f9c55614fc189f12e2b7ff71a57f5592c174763b99f9f64969"
 """That of the publisher."""
 
-AUTOSCALER_FINGERPRINT = "7b8ace76cb405b24034762ae93227bfe65507fac951c8978bc8d59861d9782c9"
+AUTOSCALER_FINGERPRINT = "dc85ee0e7ed5f2e6c779ad54e30cafe798db8453a1dec30301890bf6d4c2daef"
 """That of the autoscaler."""

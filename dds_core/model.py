@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from msgspec import Struct
@@ -289,6 +289,14 @@ class Claim(Record, frozen=True):
     def fails(self) -> bool:
         """Whether a device's condition says that it will not come: then the scheduler chooses anew."""
         return any(one[3] == FAILED_CONDITION for one in self.true_conditions)
+
+    def unknown_class(self, classes: Collection[str], waiting: Iterable[Result] = ()) -> str:
+        """A DeviceClass that the claim names and that is none of these, "" if there is none. `waiting`: its results on devices
+        from a pool; then only what they are for counts."""
+        of = {one.request.partition("/")[0] for one in waiting}
+        asked = (request for request in self.requests if not of or request.name in of)
+        named = (one.device_class for request in asked for one in request.alternatives)
+        return next((name for name in named if name not in classes), "")
 
     def waits_for(self, results: Iterable[Result]) -> bool:
         """Whether a binding condition of one of these results is not True: then the scheduler does not bind a pod."""

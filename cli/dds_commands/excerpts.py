@@ -19,7 +19,7 @@ from dds_core.events.shared import Outcome
 from dds_core.lifecycle import BOUND, RELEASED
 from dds_core.log import Envelope, LeanEvent
 from dds_core.log.envelope import lean
-from dds_core.model import Allocation, AttachRequest, Claim, Config, FabricResource, Node, Pod, Slice
+from dds_core.model import Allocation, AttachRequest, Claim, Config, DeviceClass, FabricResource, Node, Pod, Slice
 from dds_core.replay import event_of
 from dds_core.scaler.component import SCALER as COMPONENT
 from dds_core.scaler.events import DeviceMoved
@@ -87,7 +87,7 @@ class Excerpt:
         for row in self._log.read(self._log.head().position - 1):
             self._group(row)  # the newest event gives the log's end
         self._keep(self._log.read_lean(stream=SCALER, types=_OF_ALL))
-        self._streams({row.stream for row in self._log.holding(b"", [_type(Config)])})
+        self._streams({row.stream for row in self._log.holding(b"", [_type(Config), _type(DeviceClass)])})
         kinds = [one.__name__ for one in OBSERVED[FabricResource]]
         made = sorted(self._log.holding(b"", kinds), key=lambda one: one.position)
         for first, _ in waits:

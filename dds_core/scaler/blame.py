@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from dds_core.lifecycle import ATTACHED, FAILED
+from dds_core.model import Claim, Pod
 
 POOL: Final = "pool"
 SCHEDULER: Final = "scheduler"
@@ -24,6 +25,7 @@ TAKEN: Final = "taken"
 TURN: Final = "turn"
 NODE: Final = "node"
 GOING: Final = "going"
+BARRED: Final = "barred"
 EXCHANGE: Final = "exchange"
 HAND_OVER: Final = "hand-over"
 PAUSE: Final = "pause"
@@ -50,6 +52,10 @@ _STAGES: Final = {
     TAKEN: ("claim", "another claim has taken the device that came for this one"),
     TURN: ("claim", "another claim of its pod has not got its devices yet"),
     GOING: ("claim", "it is being deleted: no scheduler places its pod any more"),
+    BARRED: (
+        "claim",
+        "nobody can serve it: no such class, a pod that was put on a node past the scheduler, or no way to hand over",
+    ),
     NODE: ("node", "its node was deleted: until the scheduler gives up the allocation"),
 }
 """Owner and sentence of each stage."""
@@ -70,6 +76,12 @@ WHOSE: Final = {
     stage: f"{_CALLED[owner]}: {words}" if owner in _CALLED else words for stage, (owner, words) in _STAGES.items()
 }
 """The sentence of each stage."""
+
+
+def is_placed(pod: Pod, claim: Claim) -> bool:
+    """Whether the pod was put on a node past the scheduler where it has no device of the claim, and waits there."""
+    node = claim.allocation.node if claim.allocation is not None else ""
+    return bool(pod.node) and not pod.over and pod.node != node
 
 
 class Coming(NamedTuple):
@@ -94,7 +106,8 @@ class Wait(NamedTuple):
     allocation; `pooled`: with a pool device that the scheduler waits for. `unschedulable`: the scheduler finds no node for its
     pod. `failing`: dds has failed it; `told`: the scheduler knows. `observes`: dds only watches. `exchanging`: an exchange is
     under way. `signalled`: the scheduler was told that the device is there. `lost`: its node was deleted. `going`: the claim is
-    being deleted. `turn`: another claim of its pod lacks devices. `taken`: another claim has a device that came for it.
+    being deleted. `barred`: what it names, or a pod of it, keeps everybody from serving it. `turn`: another claim of its pod
+    lacks devices. `taken`: another claim has a device that came for it. `short`: its devices were there and are not any more.
     `ordered`: what it needs is ordered; `empty`: it cannot be, as the pool has no device that is not ordered or in use. `needs`:
     how many devices it needs, `coming`: those on their way."""
 
@@ -109,12 +122,18 @@ class Wait(NamedTuple):
     signalled: bool = False
     lost: bool = False
     going: bool = False
+    barred: bool = False
     turn: bool = False
     taken: bool = False
+    short: bool = False
     ordered: bool = False
     empty: bool = False
     needs: int = 1
     coming: Sequence[Coming] = ()
+
+
+BY_US: Final = (SCHEDULER, ORDER, EXCHANGE, HAND_OVER)
+"""The stages in which dds or the scheduler is to serve the claim, as far as it can be served."""
 
 
 def stage_of(wait: Wait) -> str:
@@ -128,19 +147,19 @@ def stage_of(wait: Wait) -> str:
     if wait.failing or wait.state == FAILED:
         return RETRY if wait.told or wait.observes or not wait.allocated else PAUSE
     if not wait.allocated or not wait.pooled:
-        return SCHEDULER
+        return BARRED if wait.barred and not wait.allocated else SCHEDULER
     if wait.lost:
         return NODE
     if wait.signalled:
-        return TAKEN if wait.taken else HAND_OVER
-    if wait.state != ATTACHED or wait.taken:
+        return TAKEN if wait.taken else BARRED if wait.barred else HAND_OVER
+    if wait.state != ATTACHED or wait.taken or wait.short:
         if len(wait.coming) < wait.needs:
-            unordered = POOL if wait.empty else OBSERVE if wait.observes else ORDER
+            unordered = POOL if wait.empty else OBSERVE if wait.observes else BARRED if wait.barred else ORDER
             return TAKEN if wait.taken else OPERATOR if wait.ordered else unordered
         stage = stage_of_coming(wait.coming)
         if stage:
             return stage
-    return TURN if wait.turn else OBSERVE if wait.observes else EXCHANGE
+    return TURN if wait.turn else OBSERVE if wait.observes else BARRED if wait.barred else EXCHANGE
 
 
 def stage_of_coming(coming: Iterable[Coming]) -> str:

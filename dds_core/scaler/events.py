@@ -196,7 +196,9 @@ class Reserved(OfClaim, frozen=True):
         return tuple(promise.uuid for promise in self.promises)
 
     def words(self, names: Names) -> str:
-        return f"promise {', '.join(p.uuid or p.device for p in self.promises)} to {names.name(self.claim)}"
+        devices = ", ".join(p.uuid or p.device for p in self.promises)
+        looks = "" if devices else ", which only looks at what is there"
+        return f"promise {devices or 'no device'} to {names.name(self.claim)}{looks}"
 
 
 class ReservationDropped(OfClaim, frozen=True):

@@ -269,7 +269,7 @@ def restarted(state: State, unseen: set[Key], at: int) -> None:
 def begin(work: Work, pods: list[Pod], claims: list[Claim], node: str) -> str:
     """Begin the exchange for these claims of a group, each with all its devices reserved. Returns why it is impossible, or ""."""
     state = work.state
-    why = _against(state, pods, claims, node, work.at)
+    why = against(state, pods, claims, node, work.at)
     if why:
         return why
     swaps = tuple(_swap(state, claim) for claim in claims)
@@ -289,7 +289,7 @@ def begin(work: Work, pods: list[Pod], claims: list[Claim], node: str) -> str:
     return ""
 
 
-def _against(state: State, pods: list[Pod], claims: list[Claim], node: str, at: int) -> str:
+def against(state: State, pods: list[Pod], claims: list[Claim], node: str, at: int) -> str:
     """Why an exchange is impossible, "" if it is not."""
     return next(filter(None, _objections(state, pods, claims, node, at)), "")
 
@@ -495,7 +495,7 @@ def _in_the_way(work: Work, row: Exchange, whole: list[str], served: set[str]) -
             return "the devices do not satisfy it any more"
     its = (pod for claim in claims for pod in state.demand.pods_of(claim) if _may_run(pod, row.node))
     pods = list({pod.uid: pod for pod in its}.values())
-    return _against(state, pods, claims, row.node, work.at)
+    return against(state, pods, claims, row.node, work.at)
 
 
 def _rivals(state: State, swap: Swap) -> Iterable[Claim]:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from dds_core.lifecycle import DEVICE_DETACHING, MARKED
 from dds_core.matching.allocator import MOST_STEPS, TIMED_OUT, AllocationError, Allocator, InUse, Steps
 from dds_core.matching.counters import left
 from dds_core.matching.node_selectors import NodeSelector, node_matches
@@ -40,9 +41,11 @@ IN_USE, TAINTED = "in-use", "device-taint"
 COUNTERS, CONSTRAINT, CAPACITY, TOGETHER = "counters", "constraint", "capacity", "together"
 COOL_DOWN, COEXISTENCE, LIMIT, NODE, UNTRIED = "cool-down", "coexistence", "limit", "node", "untried"
 NOT_COMPUTED: Final = "not-computed"
+PLACED: Final = "placed"
+"""Of a pod that was put on a node past the scheduler: nobody looks for a device."""
 # fmt: off
 REASONS: Final = (
-    NOT_COMPUTED, NO_CLASS, NONE, REFUSED, TOO_FEW, IN_USE, TAINTED, COUNTERS, CONSTRAINT, CAPACITY, TOGETHER,
+    NOT_COMPUTED, PLACED, NO_CLASS, NONE, REFUSED, TOO_FEW, IN_USE, TAINTED, COUNTERS, CONSTRAINT, CAPACITY, TOGETHER,
     COOL_DOWN, COEXISTENCE, LIMIT, NODE, UNTRIED,
 )
 # fmt: on
@@ -103,6 +106,22 @@ class _Tally:
         self.open += other.open
         self.refused = self.refused or other.refused
         self.taint = self.taint or other.taint
+
+
+class _Moving(NamedTuple):
+    """Devices that no slice lists, and how many of those that are listed, or not, go back to the pool. `failing`: an error of
+    an order that has brought none, and of how many."""
+
+    coming: int = 0
+    returning: int = 0
+    hidden: int = 0
+    failing: int = 0
+    error: str = ""
+
+    @property
+    def words(self) -> str:
+        told = {"attached or on their way": self.coming, "going back to the pool": self.returning}
+        return ", ".join(f"{what}: {number}" for what, number in told.items() if number)
 
 
 class Verdict(NamedTuple):
@@ -170,7 +189,7 @@ class Survey:
         self._all: tuple[_Alike, ...] = ()
         self._groups: list[list[Node]] = []
         self._everywhere: dict[int, _Tally] = {}
-        self._attached: dict[int, int] = {}
+        self._moves: dict[int, _Moving] = {}
         self._reached: dict[str, list[PoolKey]] = {}
         self._looks = MOST_LOOKS
 
@@ -331,6 +350,10 @@ class Survey:
         apart = apart_words(self._state.settings.rivals, (models for want in wants for models in want.served))
         if apart and best.reason != UNTRIED:  # whatever lacks besides may come; this does not
             return Verdict(COEXISTENCE, apart)
+        if best.reason in (TOO_FEW, IN_USE):
+            never = self._fits_nowhere([node for group in groups for node in group], wants)
+            if never:
+                return Verdict(LIMIT, never)
         return best.told(self._broken(), max(0, len(enough) - MOST_SEARCHES))
 
     def _of_devices(self, node: Node, wants: Sequence[Want]) -> Verdict | None:
@@ -356,12 +379,12 @@ class Survey:
         there = self._everywhere.get(id(ask))
         if there is None:
             there = self._everywhere[id(ask)] = self._count(ask, self._all_alike())
+        moving = self._moving(ask)
         if not there.accepted:
-            coming = self._attached_of(ask)
-            if coming:
-                words = f"no device of class {asked.device_class} is listed; attached or on their way: {coming}"
-                return Verdict(IN_USE, words)
-            return Verdict(NONE, f"there is no device of class {asked.device_class}")
+            if moving.words:
+                return Verdict(IN_USE, f"no device of class {asked.device_class} is listed; {moving.words}")
+            failing = f"; ordered in vain so far: {moving.failing}, {moving.error}" if moving.failing else ""
+            return Verdict(NONE, f"there is no device of class {asked.device_class}{failing}")
         if not there.selected:
             return Verdict(REFUSED, f"a selector refuses each of {there.accepted}: {there.refused}")
         if not here.selected and not self._may_come(ask, pools):
@@ -370,29 +393,46 @@ class Survey:
             return Verdict(elsewhere, words, beside=NONE)
         if here.free >= needed:
             return Verdict(TAINTED, f"the taint {here.taint} closes what is free", here.open)
-        if there.selected < needed:
-            used = there.selected - there.free
-            return Verdict(
-                TOO_FEW, f"it asks for {needed} on one node; devices in all: {there.selected}, in use: {used}"
-            )
+        known = there.selected + moving.hidden
+        if known < needed:
+            used = known - there.free
+            return Verdict(TOO_FEW, f"it asks for {needed} on one node; devices in all: {known}, in use: {used}")
         if there.free:
             return Verdict(IN_USE, f"it asks for {needed} on one node, and {here.free} are free there", here.free)
-        return Verdict(
-            IN_USE, f"all {there.selected} are in use" if there.selected > 1 else "the only device is in use"
-        )
+        if known == moving.returning == 1:
+            return Verdict(IN_USE, "the only device is going back to the pool")
+        back = f"; going back to the pool: {moving.returning}" if moving.returning else ""
+        return Verdict(IN_USE, (f"all {known} are in use" if known > 1 else "the only device is in use") + back)
 
     def _may_come(self, ask: _Ask, pools: Iterable[PoolKey]) -> bool:
         """Whether one of the pools is of a model that the alternative selects: devices come back to it from other nodes."""
         known = self._state.inventory.pools_of_model
         return any(key in known[model] for model in self._models(ask) for key in pools)
 
-    def _attached_of(self, ask: _Ask) -> int:
-        """How many devices of the models that the alternative selects have a resource, listed or not."""
-        found = self._attached.get(id(ask))
+    def _moving(self, ask: _Ask) -> _Moving:
+        """The devices of the models that the alternative selects that are on their way. One that is ordered stands for a device
+        that a claim has in the pool until the publisher takes that off its list."""
+        found = self._moves.get(id(ask))
         if found is None:
-            models = self._models(ask)
-            resources = self._state.fleet.resources.rows.values()
-            found = self._attached[id(ask)] = sum(one.model in models and not one.leaving for one in resources)
+            state, models = self._state, self._models(ask)
+            told, hidden, errors = Counter[str](), 0, list[str]()
+            for one in state.fleet.resources.rows.values():
+                if one.model not in models:
+                    continue
+                life, listed = state.lifecycle.devices.get(one.uid), state.is_listed(one)
+                if one.leaving or (life is not None and life.state in (MARKED, DEVICE_DETACHING)):
+                    told["returning"] += bool(one.uuid)
+                    hidden += bool(one.uuid) and not listed
+                elif one.error and not one.uuid:
+                    errors.append(one.error)
+                else:
+                    told["coming"] += 1
+                    hidden += not listed
+            held = self._total(ask, (key for key, _ in self._shared))
+            hidden = max(0, hidden - (held.selected - held.free))
+            error = errors[0] if errors else ""
+            found = _Moving(told["coming"], told["returning"], hidden, len(errors), error)
+            self._moves[id(ask)] = found
         return found
 
     def _total(self, ask: _Ask, pools: Iterable[PoolKey]) -> _Tally:
@@ -478,6 +518,21 @@ class Survey:
             return None
         needs = count if count + there <= top else count + there
         return Verdict(LIMIT, limit_words(model.model, node.name, top, filled, needs))
+
+    def _fits_nowhere(self, nodes: Sequence[Node], wants: Sequence[Want]) -> str:
+        """Words on what the pod asks for if that is more than any of the nodes may ever have, whatever is in use now; else "".
+        Devices that are fixed in a node do not count in its limit."""
+        state, needs = self._state, Counter[str]()
+        for want in wants:
+            if len(want.models) == 1 and len(want.served) == len(want.requests):
+                least = (min(0 if one.asked.admin else one.asked.count for one in ways) for ways in want.requests)
+                needs[want.models[0]] += sum(least)
+        for name, count in needs.items():
+            top, node = max((limits_of(state, one.name, name)[1], one.name) for one in nodes)
+            fixed = (state.inventory.model_of_uuid(uuid) for uuid in state.health.fixed.rows if top < count)
+            if top < count and not any(one is not None and one.model == name for one in fixed):
+                return limit_words(name, node, top, 0, count) + (", no other node more" if len(nodes) > 1 else "")
+        return ""
 
     def _untried(self, node: Node, pod: Pod, keys: Sequence[DeviceKey]) -> Verdict:
         lives = [

@@ -1,9 +1,9 @@
 """Claims that wait for a device and have no allocation (*Unallocated*), and what they wait for, computed from the state.
 
-No event says that a claim waits so: the scheduler has chosen nothing. Such a claim has no allocation, a pod without a node refers
-to it, and a class that it names accepts devices of a model of dds, or does not exist: whose it is to be, nobody knows. A pod that
-asks for an extended resource stands for the claim that the scheduler will make (`dds_core.scaler.special`). Why it waits says
-`dds_core.scaler.lacking`.
+No event says that a claim waits so: the scheduler has chosen nothing. Such a claim has no allocation, a pod refers to it that
+has no node, or was put on one by somebody who allocates nothing, and a class that it names accepts devices of a model of dds, or
+does not exist: whose it is to be, nobody knows. A pod that asks for an extended resource stands for the claim that the scheduler
+will make (`dds_core.scaler.special`). Why it waits says `dds_core.scaler.lacking`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Final, NamedTuple
 
 from dds_core.lifecycle import WAITING
 from dds_core.model import GATED, Claim, Pod
-from dds_core.scaler.lacking import Survey
+from dds_core.scaler.blame import is_placed
+from dds_core.scaler.lacking import PLACED, Survey, Verdict
 from dds_core.scaler.model import ClaimLife, is_tainted
+from dds_core.scaler.rules.failures import placed_words
 from dds_core.scaler.special import Asked, special_claims
 from dds_core.scaler.state import State
 from dds_core.scaler.waiting import is_without_node, taker_of
@@ -80,7 +82,7 @@ def unallocated(state: State) -> list[Unallocated]:
     for since, claim, pod, resources in waiting:
         want = survey.want_of(claim)
         if want.models or want.unknown or _was_tried(state, claim.uid):
-            found, name = survey.verdict(pod), f"{pod.namespace}/{pod.name}"
+            found, name = _stranded(pod) or survey.verdict(pod), f"{pod.namespace}/{pod.name}"
             called = f"pod/{name}" if resources else claim.path
             why = f"{_taken(state, claim.uid)}{found.why}"
             row = called, claim.uid, name, since, want.models, want.asked, found.reason, why, resources
@@ -140,9 +142,17 @@ def _waiting(state: State) -> Iterator[tuple[int, Claim, Pod, tuple[Asked, ...]]
         life = state.lifecycle.lives.get(claim.uid)
         if life is not None and life.state in WAITING and not is_without_node(state, claim.uid):
             continue  # between the two writes of an exchange, say: it waits, but not for a choice of the scheduler
-        pod = next((one for one in state.demand.pods_of(claim) if one.pending and one.waiting != GATED), None)
+        pods = state.demand.pods_of(claim)
+        pod = next((one for one in pods if one.pending and one.waiting != GATED), None)
+        if pod is None and life is None:
+            pod = next((one for one in pods if is_placed(one, claim)), None)
         if pod is not None:
             yield max(claim.created, _lost_at(life)), claim, pod, ()
+
+
+def _stranded(pod: Pod) -> Verdict | None:
+    """The reason of a pod that was put on a node before its claim had an allocation; None for any other."""
+    return Verdict(PLACED, placed_words(pod, "no scheduler allocates its claim")) if pod.node else None
 
 
 def _was_tried(state: State, uid: str) -> bool:

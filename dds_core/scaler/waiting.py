@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
+from itertools import takewhile
 from math import inf
 from typing import NamedTuple
 
 from dds_core.lifecycle import ATTACHED, ATTACHING, FAILED, PENDING, WAITING
 from dds_core.model import NO_NODE_FITS, RESOURCE_DETACHING, Claim, FabricResource, Model, Pod, request_name
-from dds_core.scaler.blame import POOL, TAKEN, Coming, Wait, stage_of
+from dds_core.scaler.blame import BY_US, POOL, TAKEN, Coming, Wait, is_placed, stage_of
 from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.model import ClaimLife, Cooling, Fence
 from dds_core.scaler.operator import PLUGIN_REST, PLUGIN_START, TWO_CHECKS, Job, Turns, plugin_restarted
@@ -19,19 +20,20 @@ from dds_core.scaler.rules.assignment import Assignment, assign, undecided_becau
 from dds_core.scaler.rules.claims import trigger_of_conditions
 from dds_core.scaler.rules.devices import looked_at
 from dds_core.scaler.rules.failures import placed_in_vain, shown_failure, signal_due
-from dds_core.scaler.rules.handover import group_of, is_signalled
+from dds_core.scaler.rules.handover import group_of, is_signalled, no_way
 from dds_core.scaler.rules.nudges import nudge_due
 from dds_core.scaler.rules.orders import (
     CellRequests,
     cell_of,
     conflicting_model,
+    going_first,
     is_making,
     never_together,
     published_free,
     rival_words,
     still_shown,
 )
-from dds_core.scaler.rules.suiting import unjudged
+from dds_core.scaler.rules.suiting import unjudged, without_class
 from dds_core.scaler.state import State
 from dds_core.timeline.instants import rfc3339
 
@@ -59,9 +61,12 @@ def waiting_rows(state: State) -> list[WaitingRow]:
         if failed or (life.state in WAITING and not is_without_node(state, uid)):
             models = tuple(dict.fromkeys(model.model for _, _, model in state.inventory.pool_results(life.allocation)))
             name = f"{life.namespace}/{life.name}"
-            stage = stage_of(_wait(state, life, uid, assignments.get(uid), queued))
-            why = _why(state, life, uid, assignments.get(uid), taken=stage == TAKEN)
-            taker = taker_of(state, life, uid) if stage in (TAKEN, POOL) else ""
+            wait = _wait(state, life, uid, assignments.get(uid), queued)
+            stage = stage_of(wait)
+            if stage in BY_US:
+                stage = stage_of(wait._replace(barred=_is_barred(state, uid)))
+            why = _why(state, life, uid, assignments.get(uid), there=wait.exchanging or not wait.short)
+            taker = taker_of(state, life, uid, short=wait.short) if stage in (TAKEN, POOL) else ""
             why = f"{taker} has taken the device that came for it; {why}" if taker else why
             why = "is being deleted, so that no scheduler places its pod" if is_going(state, uid) else why
             rows.append(WaitingRow(name, uid, life.state, life.began, life.node, models, stage, why))
@@ -72,6 +77,20 @@ def is_going(state: State, uid: str) -> bool:
     """Whether somebody has deleted the claim, which stays as long as a pod uses it: no scheduler places that pod any more."""
     claim = state.demand.claims.get(uid)
     return claim is not None and claim.deleting
+
+
+def _is_barred(state: State, uid: str) -> bool:
+    """Whether something keeps dds and the scheduler from serving the claim that neither can change."""
+    claim = state.demand.claims.get(uid)
+    if claim is None:
+        return False
+    if without_class(state, claim):
+        return True
+    pods = state.demand.pods_of(claim)
+    if any(is_placed(pod, claim) for pod in pods) or placed_in_vain(state, claim):
+        return True
+    life = state.lifecycle.lives.get(uid)
+    return life is not None and life.state == ATTACHED and bool(no_way(state, claim))
 
 
 def is_without_node(state: State, uid: str) -> bool:
@@ -118,10 +137,9 @@ def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None
         lost=_is_lost(state, life),
         going=is_going(state, uid),
         turn=any(_lacks(state, other) for pod in pods for other in state.demand.claims_of(pod) if other.uid != uid),
-        taken=bool(taker_of(state, life, uid)),
     )
     if assignment is None:
-        return wait
+        return wait._replace(taken=bool(taker_of(state, life, uid)))
     missing = Counter(assignment.missing)
     cells = [cell_of(state, life.node, state.settings.models[one]) for one in missing]
     making = bool(cells) and all(is_making(state, cell) for cell in cells)
@@ -129,7 +147,10 @@ def _wait(state: State, life: ClaimLife, uid: str, assignment: Assignment | None
     lacks = len(assignment.missing) + len(assignment.ordered) + len(assignment.sharing)
     ordered = bool(assignment.ordered and not assignment.missing) or making
     empty = any(_left(state, cell)[1] < missing[cell.model.model] for cell in cells)
-    return wait._replace(ordered=ordered, empty=empty, needs=len(coming) + lacks, coming=coming)
+    needs = len(coming) + lacks
+    short = life.state == ATTACHED and needs > 0 and not wait.signalled
+    taken = bool(taker_of(state, life, uid, short=short))
+    return wait._replace(ordered=ordered, empty=empty, needs=needs, coming=coming, short=short, taken=taken)
 
 
 def _left(state: State, cell: CellRequests) -> tuple[int, float]:
@@ -212,11 +233,14 @@ def _is_sought(state: State, resource: FabricResource) -> bool:
     )
 
 
-def taker_of(state: State, life: ClaimLife, uid: str) -> str:
-    """The claim that has taken a device of those that came for this one, the last that did."""
+def taker_of(state: State, life: ClaimLife, uid: str, *, short: bool = False) -> str:
+    """The claim that has taken a device of those that came for this one, the last that did. `short`: it was attached, and lacks
+    one by now."""
     mine = {promise.identity for promise in life.promises}
     lives = (state.lifecycle.lives.get(one) for one in state.lifecycle.waiting_at[life.node])
-    robbed = life.state != ATTACHED and any(one is not None and one.robbed for one in lives)
+    robbed = (life.state != ATTACHED and any(one is not None and one.robbed for one in lives)) or (
+        short and life.robbed
+    )
     models = {model.model for _, _, model in state.inventory.pool_results(life.allocation)} if robbed else set()
     found = []
     for one in state.fleet.resources_at[life.node]:
@@ -229,12 +253,14 @@ def taker_of(state: State, life: ClaimLife, uid: str) -> str:
     return max(found)[1] if found else ""
 
 
-def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None, *, taken: bool) -> str:
+def _why(state: State, life: ClaimLife, uid: str, assignment: Assignment | None, *, there: bool) -> str:
+    """`there`: the devices of an attached claim are there."""
     if life.state == FAILED or uid in state.failing.failures:
         return failed_because(state, uid)
-    if life.state == ATTACHED and (not taken or uid in state.hand_over.hand_overs):
-        return _why_not_bound(state, life, uid)
     claim = state.demand.claims.get(uid)
+    lost = _is_lost(state, life) and uid not in state.hand_over.hand_overs
+    if life.state == ATTACHED and not lost and (there or uid in state.hand_over.hand_overs):
+        return _why_not_bound(state, life, uid)
     if claim is not None and claim.allocation is not None and _is_lost(state, life):
         return f"node {life.node} was deleted; the scheduler allocates anew once its binding timeout is over, or with a new pod"
     if claim is None or claim.allocation is None:
@@ -284,8 +310,9 @@ def _why_not_bound(state: State, life: ClaimLife, uid: str) -> str:
     if exchange is not None:
         return f"its devices are there, they are put into its allocation for {exchange.node} (exchange)"
     if claim is not None and state.inventory.waits_for_devices(claim):
-        why = group_of(state, claim)
-        return f"its devices are there, {why if isinstance(why, str) else 'its hand-over is about to begin'}"
+        why = placed_in_vain(state, claim) or no_way(state, claim) or group_of(state, claim)
+        begins = "its hand-over is about to begin" if state.live else "mode observe: dds hands nothing over"
+        return f"its devices are there, {why if isinstance(why, str) else begins}"
     return "its devices are there, its pod is not bound yet"
 
 
@@ -298,8 +325,7 @@ def _steps(state: State, assignment: Assignment, node: str) -> Iterator[str]:
     for _, uid in assignment.erring:
         resource = state.fleet.resources.rows[uid]
         yield f"{resource.name}: {resource.error}"
-    for name in dict.fromkeys(assignment.missing):
-        yield _why_not_ordered(state, assignment, node, state.settings.models[name])
+    yield from _why_not_ordered(state, assignment, node)
     for name in dict.fromkeys(assignment.ordered):
         yield _why_not_made(state, node, name)
     for _, uid in assignment.attaching:
@@ -333,8 +359,22 @@ def _why_not_made(state: State, node: str, model: str) -> str:
     return f"{model} is ordered"
 
 
-def _why_not_ordered(state: State, assignment: Assignment, node: str, model: Model) -> str:
-    return next(_obstacles(state, assignment, node, model), f"{model.model} is about to be ordered")
+def _why_not_ordered(state: State, assignment: Assignment, node: str) -> Iterator[str]:
+    """Why the devices that nothing covers are not ordered: all of a claim are ordered at once, so what keeps one is enough."""
+    names = list(dict.fromkeys(assignment.missing))
+    models = [state.settings.models[name] for name in names]
+    told = list(filter(None, (next(_obstacles(state, assignment, node, model), "") for model in models)))
+    if told or not names:
+        yield from told
+        return
+    first = next((one for one in _ahead(state, assignment, node) if {*names} & {*one.missing}), None)
+    for name in names:
+        yield f"{first.claim.path} waits on {node}, too, and comes first" if first else f"{name} is about to be ordered"
+
+
+def _ahead(state: State, assignment: Assignment, node: str) -> Iterator[Assignment]:
+    """The claims that are served on the node before this one."""
+    return takewhile(lambda one: one.claim.uid != assignment.claim.uid, assign(state, node))
 
 
 def _obstacles(state: State, assignment: Assignment, node: str, model: Model) -> Iterator[str]:
@@ -348,7 +388,7 @@ def _obstacles(state: State, assignment: Assignment, node: str, model: Model) ->
     yield from unjudged(state, node, claim, model).values()
     if not all(place.takes(pod.tolerations) for pod in state.demand.pods_of(claim) if not pod.node):
         yield f"{node} is cordoned, tainted or being deleted"
-    yield from filter(None, (placed_in_vain(state, claim), never_together(state, claim)))
+    yield from filter(None, (placed_in_vain(state, claim), without_class(state, claim), never_together(state, claim)))
     cooling = state.failing.cooling.get((node, name))
     if cooling is not None:
         yield cool_down_words(name, node, cooling)
@@ -356,6 +396,10 @@ def _obstacles(state: State, assignment: Assignment, node: str, model: Model) ->
     if state.failing.fails(fabric, name):
         nodes = len(state.failing.fabric_failed[fabric, name])
         yield f"{name} cools down in fabric {fabric}, which brought none to {nodes} nodes"
+    cell = cell_of(state, node, model)
+    going = going_first(state, claim, cell)
+    if going:
+        yield going
     rival = conflicting_model(state, node, model, claim)
     if rival:
         yield rival_words(name, node, rival)
@@ -363,7 +407,6 @@ def _obstacles(state: State, assignment: Assignment, node: str, model: Model) ->
     if refusal is not None:
         words = f": {refusal.text}" if refusal.text else ""
         yield f"the order was refused {refusal.count} times, tried again at {rfc3339(refusal.until)}{words}"
-    cell = cell_of(state, node, model)
     if is_making(state, cell):
         yield f"the operator has still to make what was ordered for {name} on {node} before"
     free, left = _left(state, cell)

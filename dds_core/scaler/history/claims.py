@@ -16,6 +16,7 @@ from dds_core import lifecycle
 from dds_core.lifecycle import WAITING
 from dds_core.model import FINISHED, Pod
 from dds_core.scaler.blame import (
+    BARRED,
     OBSERVE,
     ORDER,
     POOL,
@@ -262,8 +263,10 @@ class ClaimHistory:
             self.enter("", at)
 
     def pod_runs(self, at: int, node: str) -> None:
-        """A pod of a claim without devices of dds has got its node."""
-        if not self.state and self.stage != BOUND:
+        """A pod of a claim without devices of dds has got its node; if that was seen before the allocation, it ran from then."""
+        if not self.state and self.stage == BARRED:
+            self.spans[-1] = self.spans[-1]._replace(stage=BOUND, node=node)
+        elif not self.state and self.stage != BOUND:
             self.enter(BOUND, at, node)
 
     def moved(self, move: ClaimMoved, at: int, node: str, models: tuple[str, ...], coming: Iterable[Coming]) -> None:

@@ -27,7 +27,8 @@ class DeviceSpan(NamedTuple):
 class DeviceHistory:
     """One resource, by uid. `uuid` is kept when the resource loses it during a detach. `request`: that it was made for, "" for
     none. `fabric`: that of its node. Instants, 0 before: `called`, `named`, `sought`, `listed` and `ready` as in `blame.Coming`;
-    `online`: when the operator said so; `look`: when it last looked at it, as far as is known; `gone`: when the resource ended.
+    `online`: when the operator said so; `look`: when it last looked at it, as far as is known; `gone`: when the resource ended;
+    `again`: when the driver listed it anew after it had been off its list without a user, 0 while `hidden`: it is off the list.
     `early`: it existed when the log begins. `meant`: the attempt that it was ordered for, as the claim's uid and the instant of
     its allocation; ("", 0) for none. `marked`: microseconds for which it was marked to leave, without the present mark."""
 
@@ -47,6 +48,8 @@ class DeviceHistory:
     online: int = 0
     look: int = 0
     gone: int = 0
+    again: int = 0
+    hidden: bool = False
     early: bool = False
     meant: tuple[str, int] = ("", 0)
     spans: list[DeviceSpan] = field(default_factory=list)
@@ -68,7 +71,11 @@ class DeviceHistory:
 
     @property
     def coming(self) -> Coming:
-        """How far it came on its way to its node."""
+        """How far it came on its way to its node. One that its driver does not list any more has still to be sought."""
+        if self.hidden:
+            return Coming(self.first, self.called, self.named)
+        if self.again:
+            return Coming(self.first, self.called, self.named, self.again, self.again, max(self.again, self.ready))
         return Coming(self.first, self.called, self.named, self.sought, self.listed, self.ready)
 
     @property

@@ -16,6 +16,7 @@ from dds_core.model import (
     AttachRequest,
     Claim,
     Config,
+    DeviceClass,
     DeviceKey,
     FabricResource,
     Node,
@@ -24,24 +25,27 @@ from dds_core.model import (
     Slice,
 )
 from dds_core.scaler import events as e
-from dds_core.scaler.blame import Coming, Wait, stage_of
+from dds_core.scaler.blame import BY_US, Coming, Wait, is_placed, stage_of
 from dds_core.scaler.history.claims import Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.looks import Called, Looks
 from dds_core.scaler.history.stock import Stock
 from dds_core.scaler.model import Cell, ClaimLife, DeviceLife, PoolKey, model_of_pool
+from dds_core.scaler.operator import verdict as operator_verdict
 from dds_core.scaler.policy import Policy
+from dds_core.scaler.rules.failures import PLACED, placed_in_vain
+from dds_core.scaler.rules.handover import NO_WAY, no_way
 from dds_core.scaler.state import State, load
 from dds_core.scaler.timeline import set_anew
 from dds_core.scaler.timeline.words import DDS, OTHERS, Known
 from dds_core.timeline.telling import Moment
 
-_TOLD = (e.ClaimFailed, e.ExchangeBegun, e.ExchangeEnded, e.OperatorNudged, e.Alerted)
+_TOLD = (e.ClaimFailed, e.ExchangeBegun, e.ExchangeEnded, e.OperatorNudged, e.Alerted, e.Reserved)
 IGNORED = frozenset(
     kind.__name__
     for kind in e.EVENTS
     if (issubclass(kind, Decision) and kind not in _TOLD and kind.seen_by is Decision.seen_by)
-    or kind in (e.Checkpoint, e.WriteDone, e.WriteObsolete, e.Superseded, e.DeadlinePassed, e.ClaimsListed)
+    or kind in (e.Checkpoint, e.WriteDone, e.Superseded, e.DeadlinePassed, e.ClaimsListed)
 )
 """Types of events of which a history needs only that time goes on; of a checkpoint, if it is not the log's first event."""
 _NAMES = 4
@@ -69,7 +73,8 @@ class History:
     """The claims and devices of a log by uid, ended ones included, its alerts and its pools. Begins empty, or at the log's first
     checkpoint. `first`, `now`: instants of the first and the newest moment; use is counted from `first`, which may be set.
     `synced`: the process has listed everything since its start; `stale`: the resources that it cannot watch now. `refused`: the
-    writes that were refused."""
+    writes that were refused. `away`: (from, to, how many claims waited) for each time in which no event was written before a new
+    process started: it may have been dead for so long."""
 
     def __init__(self, known: Known | None = None) -> None:
         """`known`: that of a teller that is given the same moments."""
@@ -80,7 +85,8 @@ class History:
         self.refused: list[Refused] = []
         self._ordered: dict[str, list[tuple[str, int]]] = {}
         self._unasked: Counter[str] = Counter()
-        self.first = self.now = 0
+        self.first = self.now = self._before = 0
+        self.away: list[tuple[int, int, int]] = []
         self.synced, self.stale = False, set[str]()
         self._known = known if known is not None else Known()
         self._uid_of: dict[tuple[str, str], str] = {}
@@ -109,6 +115,14 @@ class History:
         self._shared_out: dict[str, dict[str, list[DeviceHistory]]] = {}
         self._looks = Looks(self.devices, self._resources_at, self._with_uuid, self._known)
         self._called = Called(self.devices)
+        self._classes: dict[str, str] = {}
+        """The names of the device classes, by uid."""
+        self._exchanged: dict[str, tuple[str, ...]] = {}
+        """By claim: all claims of its exchange, which are guarded at once."""
+        self._placed: set[str] = set()
+        """The claims (uids) of which dds has told that a pod was put on its node past the scheduler, in vain."""
+        self._no_way: set[str] = set()
+        """The claims (uids) of which dds has told that there is no way to hand over."""
         self._touched: dict[str, None] = {}
 
     def read(self, told: Iterable[Moment]) -> History:
@@ -118,7 +132,8 @@ class History:
         return self
 
     def take(self, moment: Moment) -> None:
-        at = self.now = max(self.now, moment.at)
+        self._before, at = self.now, max(self.now, moment.at)
+        self.now = at
         fact = moment.fact
         if isinstance(fact, e.Checkpoint):
             if not self.first:
@@ -171,6 +186,9 @@ class History:
         for device in self.devices.values():
             device.cut(before)
         for uid in claims:
+            self._placed.discard(uid)
+            self._no_way.discard(uid)
+            self._exchanged.pop(uid, None)
             for attempt in self.claims.pop(uid).attempts:
                 self._waiting_at[attempt.node].discard(uid)
         for uid in devices:
@@ -180,7 +198,7 @@ class History:
                     del self._device_of[key]
             if self._with_uuid.get(gone.uuid) == uid:
                 del self._with_uuid[gone.uuid]
-        del self.alerts[:-most], self.refused[:-most]
+        del self.alerts[:-most], self.refused[:-most], self.away[:-most]
         self.stock.cut(before)
         self._known.forget(most * _NAMES)
 
@@ -221,24 +239,57 @@ class History:
                     self._orders = {cell: order for cell, order in self._orders.items() if cell[0] != node.name}
                 self._count_ordered_at(node.name)
                 self._progress(node.name)
+            case DeviceClass() as named:
+                self._class(named, gone=now is None)
             case Config():
                 self._awaited.clear()
                 for node_name in self._requests_at:
                     self._count_ordered_at(node_name)
                 self._progress_everywhere()
 
+    def _class(self, named: DeviceClass, *, gone: bool) -> None:
+        """A class comes, or goes, which may keep claims from being served."""
+        if gone or self._classes.get(named.uid) != named.name:
+            self._classes.pop(named.uid, None)
+            self._classes |= {} if gone else {named.uid: named.name}
+            self._touched |= {uid: None for uid, one in self.claims.items() if one.waits}
+
     def _of_no_object(self, fact: Event, at: int) -> None:
         match fact:
             case e.Started() | e.LogRepaired():
                 self.synced = False
+                waiting = sum(one.waits for one in self.claims.values())
+                if isinstance(fact, e.Started) and self.first < at and waiting:
+                    self.away.append((self._before, at, waiting))
             case e.Stale():
                 self.stale.add(fact.resource)
             case e.WriteRefused():
                 self.refused.append(Refused(at, fact.action, f"{fact.code} {fact.reason} {fact.text}".rstrip()))
+                self._not_written(fact)
+            case e.WriteObsolete():
+                self._not_written(fact)
             case e.Synced():
+                if not self.synced:  # a new process goes on with an exchange only if the claim was cleared for it
+                    self._leave(uid for uid, one in self.claims.items() if one.exchanging and self._is_allocated(uid))
                 self.synced, self._looks.since = True, self._looks.since or at
                 self.stale.clear()
                 self._progress_everywhere()
+
+    def _not_written(self, fact: e.WriteRefused | e.WriteObsolete) -> None:
+        """A write of an exchange came to nothing, which ends it."""
+        if fact.action == e.ExchangeBegun.__name__:
+            self._leave(self._exchanged.get(fact.target, ()))
+        elif fact.action in (e.AllocationCleared.__name__, e.DevicesGiven.__name__):
+            self._leave((fact.target,))
+
+    def _leave(self, claims: Iterable[str]) -> None:
+        for uid in [one for one in claims if one in self.claims]:
+            self.claims[uid].exchanging = False
+            self._touched[uid] = None
+
+    def _is_allocated(self, uid: str) -> bool:
+        claim = self._known.claim(uid)
+        return claim is None or claim.allocation is not None
 
     def _claim(self, before: Claim | None, claim: Claim | None, at: int) -> None:
         seen = claim if claim is not None else before
@@ -259,6 +310,9 @@ class History:
             self._uid_of[name] = seen.uid
             for pod, came in self._pods_of.get(name, {}).items():
                 self._refers(history, self._known.objects.get(pod), came)
+        elif before is not None and before.allocation is None and claim.allocation is not None:
+            for one in self._pods(history):
+                self._refers(history, one, at)
         if claim is not None and claim.conditions and set_anew(before, claim):
             history.by = history.by or OTHERS
             self._touched |= {one.uid: None for pod in self._pods(history) for one in self._claims_of(pod)}
@@ -305,26 +359,35 @@ class History:
             uid = self._uid_of.get((pod.namespace, name))
             history = self.claims.get(uid) if uid is not None else None
             if gone:
+                self._touched |= {uid: None} if uid is not None else {}
                 del pods[pod.uid]
                 if not pods:
                     del self._pods_of[pod.namespace, name]
-                if history is not None and not any(self._waits(o) for o in pods) and (history.state or not pods):
+                if (
+                    history is not None
+                    and not any(self._waits(o, history) for o in pods)
+                    and (history.state or not pods)
+                ):
                     history.nobody_waits(at)
             elif history is not None:
                 self._refers(history, pod, at if f"{pod.namespace}/{pod.name}" in history.pods else came)
                 self._touched[history.uid] = None
 
-    def _waits(self, uid: str) -> bool:
+    def _waits(self, uid: str, history: ClaimHistory) -> bool:
         pod = self._known.objects.get(uid)
-        return isinstance(pod, Pod) and pod.pending
+        return isinstance(pod, Pod) and (pod.pending or self._is_stranded(history, pod))
 
-    @staticmethod
-    def _refers(history: ClaimHistory, pod: object, at: int) -> None:
+    def _is_stranded(self, history: ClaimHistory, pod: Pod) -> bool:
+        """Whether the pod has its node and the claim never had an allocation, which it will get from nobody."""
+        claim = self._known.claim(history.uid)
+        return not history.state and claim is not None and claim.allocation is None and is_placed(pod, claim)
+
+    def _refers(self, history: ClaimHistory, pod: object, at: int) -> None:
         if isinstance(pod, Pod):
             name = f"{pod.namespace}/{pod.name}"
             if name not in history.pods:
                 history.pods.append(name)
-            if pod.pending:
+            if pod.pending or self._is_stranded(history, pod):
                 history.pod_waits(at)
             elif pod.node:
                 history.pod_runs(at, pod.node)
@@ -456,9 +519,29 @@ class History:
         history = self.claims.get(uid)
         self._lacking.discard(uid)
         if history is not None and (history.waits or history.state in WAITING):
-            wait = self._wait(history)
+            wait, stage = self._stage_now(history)
             on_node = wait.allocated and history.attempts and history.state in WAITING
-            history.enter(stage_of(wait), at, history.attempts[-1].node if on_node else "")
+            history.enter(stage, at, history.attempts[-1].node if on_node else "")
+
+    def _stage_now(self, history: ClaimHistory) -> tuple[Wait, str]:
+        wait = self._wait(history)
+        stage = stage_of(wait)
+        if stage in BY_US and self._is_barred(history):
+            stage = stage_of(wait._replace(barred=True))
+        return wait, stage
+
+    def _is_barred(self, history: ClaimHistory) -> bool:
+        """Whether something keeps dds and the scheduler from serving the claim that neither can change."""
+        claim = self._known.claim(history.uid)
+        if claim is None:
+            return False
+        waiting = self._awaited_by(claim, claim.allocation)[0] if claim.allocation is not None else ()
+        if claim.unknown_class(self._classes.values(), waiting):
+            return True
+        if history.state == ATTACHED and history.uid in self._no_way:
+            return True
+        told = history.uid in self._placed
+        return any(is_placed(one, claim) or (told and one.node and not one.over) for one in self._pods(history))
 
     def _wait(self, history: ClaimHistory) -> Wait:
         claim, state = self._known.claim(history.uid), history.state
@@ -489,7 +572,8 @@ class History:
             wait = wait._replace(
                 signalled=signalled, turn=any(self._lacks(history, pod) for pod in self._pods(history))
             )
-            if not wait.taken:
+            wait = wait._replace(short=self._is_short(history))
+            if not (wait.taken or wait.short):
                 return wait
         node, mine = history.attempts[-1].node, self._coming(history)
         coming = [one for model in needed for one in mine if one.model == model][: needed.total()]
@@ -536,7 +620,9 @@ class History:
         return any(one.fails for one in (claim, *filter(None, mates)))
 
     def _is_making(self, node: str, model: str) -> bool:
-        """Whether a request asks for more than the operator has made resources for."""
+        """Whether a request asks for more than the operator has made resources for, or is to, as dds has ordered."""
+        if (node, model) in self._orders:
+            return True
         for uid in self._requests_at.get(node, ()):
             request = self._known.objects.get(uid)
             if isinstance(request, AttachRequest) and request.model == model and not request.deleting:
@@ -555,7 +641,8 @@ class History:
 
     def _share_out(self, node: str) -> dict[str, list[DeviceHistory]]:
         devices = (self.devices[one] for one in self._resources_at[node])
-        free = sorted((one for one in devices if one.life in (REQUESTED, IDLE)), key=self._made)
+        usable = (one for one in devices if one.life in (REQUESTED, IDLE) and not _is_lost(one))
+        free = sorted(usable, key=self._made)
         found: dict[str, list[DeviceHistory]] = {}
         for uid in sorted(filter(self._is_served, self._waiting_at.get(node, ())), key=self._served):
             attempt = self.claims[uid].attempts[-1]
@@ -603,6 +690,7 @@ class History:
                     self._count_ordered(event.node, event.model)
                 if what == "condition" and of in self.claims:
                     self.claims[of].by = DDS
+                    self._no_way.discard(of)
         match event:
             case e.ClaimFailed():
                 history = self.claims.get(event.claim)
@@ -610,11 +698,15 @@ class History:
                     history.failing = (event.reason, event.message)
             case e.ExchangeBegun() if event.mode != "observe":
                 for swap in event.swaps:
+                    self._exchanged[swap.claim] = event.for_claims()
+                    self._no_way.discard(swap.claim)
                     if swap.claim in self.claims:
                         keys = (one.key for one in swap.results)
                         uids = [uid for key in keys if (uid := self._device_of.get(key)) is not None]
                         self.claims[swap.claim].exchange_begins(at, self._got(self.claims[swap.claim], uids))
                         self._touched[swap.claim] = None
+            case e.Reserved() if event.mode != "observe" and event.claim in self.claims:
+                self._reserved(self.claims[event.claim], event)
             case e.ExchangeEnded() if event.claim in self.claims:
                 self.claims[event.claim].exchanging = False
                 self._touched[event.claim] = None
@@ -622,7 +714,24 @@ class History:
                 self._looks.looked(event.resource, at)
                 self._progress(event.node)
             case e.Alerted() if not event.reissued:
+                if event.reason in (PLACED, NO_WAY) and event.of in self.claims:
+                    (self._placed if event.reason == PLACED else self._no_way).add(event.of)
+                    self._touched[event.of] = None
                 self.alerts.append(Alert(at, self._known.called(event.of), event.reason, event.text))
+
+    def _reserved(self, history: ClaimHistory, event: e.Reserved) -> None:
+        """Other devices than before are for the claim, whose attempt goes on."""
+        devices = tuple(dict.fromkeys(uid for one in event.promises if (uid := self._with_uuid.get(one.uuid))))
+        if history.state == ATTACHED and history.attempts and devices:
+            history.attempts[-1].devices = devices
+            self._ready_for = {of: uid for of, uid in self._ready_for.items() if uid != history.uid}
+            self._ready_for |= dict.fromkeys(devices, history.uid)
+            self._touched[history.uid] = None
+
+    def _is_short(self, history: ClaimHistory) -> bool:
+        """Whether a device that came for the claim is not there any more."""
+        got = (self.devices.get(uid) for uid in history.attempts[-1].devices)
+        return any(one is None or one.hidden or one.gone or _is_lost(one) for one in got)
 
     def _got(self, history: ClaimHistory, devices: Iterable[str]) -> list[Coming]:
         """Of devices that the claim gets, those that were on their way to it: another claim has not held them meanwhile."""
@@ -718,8 +827,15 @@ class History:
             self._count_ordered_at(node)
         for row in state.inventory.slices.rows.values():
             self.stock.listed(None, row, at)
+            if row.node:
+                self._looks.begin(row)
+        self._classes = {one.uid: one.name for one in state.inventory.classes.rows.values()}
         for claim in state.demand.claims.rows.values():
             self._claim(None, claim, at)
+            if placed_in_vain(state, claim):
+                self._placed.add(claim.uid)
+            if no_way(state, claim):
+                self._no_way.add(claim.uid)
         for uid, history in self.claims.items():
             life = state.lifecycle.lives.get(uid)
             history.early, history.state = True, life.state if life is not None else ""
@@ -736,7 +852,7 @@ class History:
         device.called = life.since if resource.state else 0
         device.named = (look.named if look is not None else 0) or (life.since if life.state != REQUESTED else 0)
         device.look = max(device.named, look.last if look is not None else 0)
-        device.listed = at if state.is_listed(resource) else 0
+        device.sought = device.listed = at if state.is_listed(resource) else 0
         device.ready = life.since if life.state != REQUESTED else 0
         self._resource(resource, at)
         listing = state.health.listings.get(state.place_listed(resource))
@@ -755,7 +871,7 @@ class History:
             self._ready_for |= dict.fromkeys(life.devices, history.uid)
         models = self._models(life.allocation)
         history.attempts.append(Attempt(life.cycle, life.attempt, life.began, life.node, models=models))
-        stage = stage_of(self._wait(history))
+        stage = self._stage_now(history)[1]
         history.attempts.clear()
         history.begin(life, models, failing, stage)
         if life.state in WAITING:
@@ -781,6 +897,11 @@ class History:
 
 
 _ENDS_EXCHANGE = ("allocated_pool", "allocated_local", "pod_bound", "released", "failed")
+
+
+def _is_lost(device: DeviceHistory) -> bool:
+    """Whether the manager says that the device is not to be used: it is for no claim."""
+    return device.came and operator_verdict(device.error) in ("gone", "critical")
 
 
 def _keys(claim: Claim | None) -> set[DeviceKey]:

@@ -24,6 +24,8 @@ TOLD = 3
 _NAMED = 2
 _SECOND = 1_000_000
 _LONG = 30 * _SECOND
+_AWAY = 10 * _SECOND
+"""A new process that starts so soon after the last event has hardly left a claim waiting."""
 """A wait of this length calls for action by itself."""
 _OUTCOMES = {
     "bound": "bound",
@@ -36,14 +38,14 @@ _OUTCOMES = {
 _OTHER = "moved on"
 LOST = {"diverted": "allocated elsewhere after a hand-over", "moved": "allocated anew"}
 _WHAT = {"used": "in use", "error": "in error"}
-_OF_PRESENT = (blame.GOING, blame.NODE)
+_OF_PRESENT = (blame.GOING, blame.BARRED, blame.NODE)
 """Stages that call for nothing once the wait is over."""
 _OF_ONE = ("a shorter idle time", "a longer idle time", "the device given by dds itself")
 """Advice that ends, after its last colon, with details of one claim."""
 
 EVENTS, OPERATOR, STUCK = "events-that-need-action", "the-operator", "stuck-devices"
 _QUEUE, _LOOK, _OTHERS = "claims-that-wait-for-a-device", "first-look", "who-set-a-condition"
-REFUSED, VAIN, OBSERVED = "WriteRefused", "ordered in vain", "another scaler"
+REFUSED, VAIN, OBSERVED, AWAY = "WriteRefused", "ordered in vain", "another scaler", "restart"
 FIRST: Mapping[str, tuple[str, str]] = {
     "DetachedInUse": ("drain the pod that loses its device; find who detached it", EVENTS),
     "WrongVictim": ("find who lowered the request: another device leaves than the marked one", EVENTS),
@@ -55,7 +57,7 @@ FIRST: Mapping[str, tuple[str, str]] = {
     "PodElsewhere": ("delete the pod: it runs on another node than its device", EVENTS),
     "PodPlaced": ("delete the pod: it was put on its node past the scheduler", EVENTS),
     "NoNode": ("correct the pool's publisher: its devices lack bindsToNode", EVENTS),
-    "NoWayToHandOver": ("correct the pool's publisher: its devices lack FabricDeviceReschedule", EVENTS),
+    "NoWayToHandOver": ("correct the pool's publisher, or the claim: its text says why nothing can hand over", EVENTS),
     "ConfigMissing": ("create the fabric's ConfigMap again", EVENTS),
     "OrderRefused": ("let the admission policy pass the requests of dds", EVENTS),
     "HoldRefused": ("let the admission policy pass the claims of dds", EVENTS),
@@ -70,6 +72,7 @@ FIRST: Mapping[str, tuple[str, str]] = {
     "HeldInVain": ("see the pods that are nominated to the node", EVENTS),
     "ExchangeLeft": ("wait for the scheduler's binding timeout, or delete the pod", EVENTS),
     "Undecided": ("ask for less, or in fewer claims", EVENTS),
+    AWAY: ("see why dds ended: kubectl logs --previous", "when-the-process-ends"),
     "AttachFailed": ("ask the fabric's team: it refused the attach", "cool-downs"),
     "AttachTimeout": ("ask the fabric's team: no device came in time", OPERATOR),
     DELETED: ("see who deletes nodes on which claims wait: their attempts fail", EVENTS),
@@ -94,6 +97,7 @@ FIRST: Mapping[str, tuple[str, str]] = {
     blame.TAKEN: ("see which claim took the device: dds timeline of the claim", _LOOK),
     blame.TURN: ("see what the other claims of the pod wait for: dds status", _LOOK),
     blame.GOING: ("delete the pod: its claim is being deleted, and no scheduler places it", EVENTS),
+    blame.BARRED: ("create the class that dds claims names, or delete the pod that has its node from elsewhere", _LOOK),
     blame.NODE: ("wait for the scheduler's binding timeout, or delete the pod: its node was deleted", EVENTS),
     blame.OBSERVE: ("let dds decide (mode attach or detach), or see the other scaler's log", _OTHERS),
     VAIN: ("see who ordered what nobody used: dds devices --never-used", "devices-ordered-in-vain"),
@@ -178,6 +182,8 @@ class Incident:
         self.whys: Mapping[str, str] = {}
         self.alerts = [one for one in history.alerts if one.at >= self.since]
         refused = (one for one in history.refused if one.at >= self.since)
+        gaps = ((max(since, self.since), until, many) for since, until, many in history.away)
+        self.away = [gap for gap in gaps if gap[1] - gap[0] >= _AWAY]
         self.refused = Counter((one.write, one.text) for one in refused)
         self.waiting = [one for one in self.claims if one.waits or self.waited(one)]
         self.attempts = [(one, claim) for claim in self.waiting for one in claim.attempts_since(self.since)]
@@ -238,6 +244,7 @@ class Incident:
     def todo(self) -> list[Todo]:
         """What to do first, the most urgent first: alerts and refused writes, failures, what waits or waited long, devices."""
         urgent = Counter(one.reason for one in self.alerts) + Counter({REFUSED: self.refused.total()})
+        urgent += Counter({AWAY: len(self.away)})
         why = {reason: f"{number} × {reason}" for reason, number in urgent.items()}
         order = [one for one in FIRST if one in urgent]
         others = OBSERVED if self.history.observes else OTHERS
@@ -278,7 +285,15 @@ class Incident:
         when = f"{first[:10]} {first[11:19]} to {until} UTC ({duration(self.now - self.since)})"
         if not self.claims:
             return [f"no claim was seen, {when}"]
-        return [f"{_many(len(self.claims), 'claim')}, {when}: {self.outcomes()}"]
+        return [f"{_many(len(self.claims), 'claim')}, {when}: {self.outcomes()}", *self._away_lines()]
+
+    def _away_lines(self) -> Iterator[str]:
+        if self.away:
+            since, until, many = max(self.away, key=lambda gap: gap[1] - gap[0])
+            took = f"for {duration(until - since)} until it started anew at {time_of_day(until)[:8]}"
+            rest = f" ({len(self.away)} times in all)" if len(self.away) > 1 else ""
+            whom = f"{_many(many, 'claim')} waited meanwhile"
+            yield f"dds wrote nothing {took}{rest}: {whom}, and whose time that was was not seen"
 
     def outcomes(self) -> str:
         """How many claims ended how."""
@@ -417,6 +432,7 @@ class Incident:
                 {"write": action, "text": text, "count": number}
                 for (action, text), number in self.refused.most_common()
             ],
+            "away": [{"from": rfc3339(a), "to": rfc3339(b), "claims": many} for a, b, many in self.away],
             "first": [one._asdict() for one in self.todo()],
             "would_have_helped": self.advice(),
         }

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
+from dds_core.lifecycle import IDLE, REQUESTED
 from dds_core.model import RESOURCE_ATTACHING, RESOURCE_DETACHING, FabricResource, Slice
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.model import Listing
@@ -79,9 +80,14 @@ class Looks:
         place = (row.node, row.driver)
         for uuid in before - now:
             self._listing[uuid].discard(row.uid)
+            device = self._devices.get(self._with_uuid.get(uuid, ""))
+            if device is not None and device.node == row.node and device.listed and not self._listing[uuid]:
+                device.hidden = device.life in (REQUESTED, IDLE)
         for uuid in now - before:
             self._listing[uuid].add(row.uid)
             device = self._devices.get(self._with_uuid.get(uuid, ""))
+            if device is not None and device.hidden and device.node == row.node:
+                device.hidden, device.again = False, at
             if device is not None and device.node == row.node and device.named and not device.listed:
                 device.sought, device.listed = device.sought or self._polled(device, place, at), at
         if not started:
@@ -89,6 +95,12 @@ class Looks:
         self._restarted[place] = plugin_restarted(at, self._starting.pop(place, at))
         for one in self._unlisted(place):
             one.sought = 0
+
+    def begin(self, row: Slice) -> None:
+        """A slice of a node is known when a log begins."""
+        self._uuids[row.uid] = {uuid for uuid in self._known.uuids_in(row).values() if uuid}
+        for uuid in self._uuids[row.uid]:
+            self._listing[uuid].add(row.uid)
 
     def goes_on(self, device: DeviceHistory, listing: Listing) -> None:
         """What is known of the device's place when a log begins."""

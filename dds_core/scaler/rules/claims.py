@@ -241,11 +241,14 @@ def _unallocated(state: State, claim: Claim | None, life: ClaimLife, uid: str) -
         return ClaimMoved.of(uid, life, "settled", why) if why else None
     if life.state == "Released":
         return None
-    waiting = claim is not None and any(pod.pending for pod in state.demand.pods_of(claim))
+    pods = state.demand.pods_of(claim) if claim is not None else []
+    waiting = any(pod.pending for pod in pods)
     exchange = state.hand_over.exchanges.get(uid)
     if waiting and exchange is not None and exchange.between_writes:
         return None
-    if life.state != BOUND and waiting:
+    if life.state != BOUND and not all(
+        pod.over for pod in pods
+    ):  # a pod may be seen on its node before the allocation is
         return ClaimMoved.of(uid, life, "cleared", "a pod still waits for it") if life.allocation is not None else None
     return _release(state, uid, life, "the claim was deleted" if claim is None else "no pod refers to it any more")
 

@@ -15,7 +15,7 @@ from dds_core.scaler.exchange import impossible
 from dds_core.scaler.model import ORDER_REFUSED, Cell, ClaimLife, Failure
 from dds_core.scaler.operator import is_of_node
 from dds_core.scaler.rules.assignment import assign
-from dds_core.scaler.rules.suiting import unjudged
+from dds_core.scaler.rules.suiting import unjudged, without_class
 from dds_core.scaler.state import State, Work
 
 PLACED = "PodPlaced"
@@ -89,10 +89,10 @@ def placed_words(pod: Pod, why: str) -> str:
 
 
 def _by_no_fault(state: State, claim: Claim) -> bool:
-    """Whether nothing is ordered for the claim, by no fault of the node: its pod was put there past the scheduler, or it cannot
-    be told if a free device there would do. Then the attempt does not time out; in the latter case the scheduler chooses again
-    when its binding timeout ends."""
-    if placed_in_vain(state, claim):
+    """Whether nothing is ordered for the claim, by no fault of the node: its pod was put there past the scheduler, its class does
+    not exist, or it cannot be told if a free device there would do. Then the attempt does not time out; in the latter cases the
+    scheduler chooses again when its binding timeout ends."""
+    if placed_in_vain(state, claim) or without_class(state, claim):
         return True
     node, models = state.demand.node_of(claim), {m.model: m for m in state.inventory.wanted_models(claim.allocation)}
     return bool(node) and any(unjudged(state, node, claim, model) for model in models.values())

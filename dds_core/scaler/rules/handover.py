@@ -9,12 +9,14 @@ group (a pod with its claims, and the other pods of shared claims) are signalled
 from __future__ import annotations
 
 from dds_core.lifecycle import ATTACHED
-from dds_core.model import RESCHEDULE, Claim, DeviceKey, Pod
+from dds_core.model import RESCHEDULE, Claim, DeviceKey, Pod, Result
 from dds_core.scaler.events import HandOver, Signal, Steered
-from dds_core.scaler.exchange import begin, looks_anew
+from dds_core.scaler.exchange import against, begin, looks_anew
 from dds_core.scaler.model import KUBE_SCHEDULER, ClaimLife
 from dds_core.scaler.rules.failures import PLACED, cannot_be, fail_unschedulable, placed_words, reschedule_entry
 from dds_core.scaler.state import State, Work
+
+NO_WAY = "NoWayToHandOver"
 
 
 def hand_over(work: Work, uid: str, node: str) -> None:
@@ -44,8 +46,7 @@ def hand_over(work: Work, uid: str, node: str) -> None:
         work.alert(shared.uid, PLACED, placed_words(placed, cannot_be(why)))
         return
     if any(_looks_at_all(state, one) for one in claims):
-        text = f"{claim.namespace}/{claim.name} is to look at all devices, those of the pool too if the scheduler chose anew"
-        work.alert(uid, "NoWayToHandOver", f"{text}, and they cannot be exchanged: {why}")
+        work.alert(uid, NO_WAY, _looks_words(claim, why))
         return
     place = state.fleet.node(node)
     if place is None or fail_unschedulable(work, claims, pods, place):
@@ -64,6 +65,32 @@ def hand_over(work: Work, uid: str, node: str) -> None:
             why=why,
         )
     )
+
+
+def no_way(state: State, claim: Claim) -> str:
+    """Why neither dds nor the scheduler can give the attached devices to the claim, whose group waits; "" if one of them can."""
+    group = group_of(state, claim)
+    if isinstance(group, str):
+        return ""
+    pods, claims = group
+    why = against(state, pods, claims, state.demand.node_of(claim), state.process.now)
+    if not why:
+        return ""
+    if any(_looks_at_all(state, one) for one in claims):
+        return _looks_words(claim, why)
+    results = (one for other in claims for _, one, _ in state.inventory.pool_results(other.allocation))
+    return next((_unlisted_words(one) for one in results if RESCHEDULE not in one.failure), "")
+
+
+def _looks_words(claim: Claim, why: str) -> str:
+    text = (
+        f"{claim.namespace}/{claim.name} is to look at all devices, those of the pool too if the scheduler chose anew"
+    )
+    return f"{text}, and they cannot be exchanged: {why}"
+
+
+def _unlisted_words(result: Result) -> str:
+    return f"device {result.device} of pool {result.pool} does not list {RESCHEDULE}; its claim cannot be handed over"
 
 
 def _looks_at_all(state: State, claim: Claim) -> bool:
@@ -146,8 +173,7 @@ def _signal(work: Work, claim: Claim) -> Signal | None:
     entries = []
     for _, result, _ in work.state.inventory.pool_results(claim.allocation):
         if RESCHEDULE not in result.failure:
-            text = f"device {result.device} of pool {result.pool} does not list {RESCHEDULE}; its claim cannot be handed over"
-            work.alert(claim.uid, "NoWayToHandOver", text)
+            work.alert(claim.uid, NO_WAY, _unlisted_words(result))
             return None
         entries.append(reschedule_entry(result))
     return Signal(claim.uid, tuple(entries))

@@ -44,6 +44,7 @@ from dds_core.scaler.rules.suiting import (
     tainted_there,
     unjudged,
     verdict_stands,
+    without_class,
 )
 from dds_core.scaler.state import State, Work
 
@@ -211,7 +212,8 @@ def _grant(
     state, claim = work.state, assignment.claim
     life = state.lifecycle.lives.rows[claim.uid]
     place = state.fleet.node(node)
-    waiting = [pod for pod in state.demand.pods_of(claim) if not pod.node]
+    pods = state.demand.pods_of(claim)
+    waiting = [pod for pod in pods if not pod.node]
     if place is not None and fail_unschedulable(work, [claim], waiting, place):
         return
     never = never_together(state, claim)
@@ -256,9 +258,9 @@ def _grant(
     if any(conflicting_model(state, node, cells[name].model, claim) for name in needed):
         blocked.update(needed)
         return
-    if _has_what_leaves(state, claim):  # it cannot be served as it is
+    if _has_what_leaves(state, claim) or without_class(state, claim):  # it cannot be served as it is
         return
-    placed = placed_in_vain(state, claim)
+    placed = placed_in_vain(state, claim) if len(waiting) < len(pods) else ""
     if placed:
         work.alert(claim.uid, PLACED, placed)
         return
@@ -449,6 +451,23 @@ def _there_is(state: State, node: str, cell: CellRequests, count: int) -> bool:
         known = state.inventory.pools_of_model[cell.model.model]
         return not known and state.fleet.units_coming + len(cell.granted) < in_flight_cap(state)
     return shown >= count + still_shown(state, node, cell)
+
+
+def going_first(state: State, claim: Claim, cell: CellRequests) -> str:
+    """What has to be gone before the cell's request may grow for the claim, in words; "" if nothing has."""
+    node, model, own = cell.node, cell.model.model, cell.own
+    if own is None and cell.leaving is not None:
+        return f"request {cell.leaving.name} is being deleted"
+    if own is not None and _counts_what_goes(state, own):
+        return f"a device of {own.name} is being deleted that the operator still counts"
+    if _falls_first(state, cell):
+        return f"the operator has still to see that {own.name if own is not None else model} asks for fewer"
+    if _is_being_taken_off(state, node, cell.model):
+        return f"a device of {model} is being detached from {node}"
+    rival = conflicting_model(state, node, cell.model, claim)
+    if rival and not conflicting_model(state, node, cell.model, claim, leaving=False):
+        return f"{rival_words(model, node, rival)}, which is being detached"
+    return "a device that it has is leaving" if _has_what_leaves(state, claim) else ""
 
 
 def is_making(state: State, cell: CellRequests) -> bool:

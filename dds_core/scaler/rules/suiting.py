@@ -118,6 +118,14 @@ def _why_not(state: State, node: str, claim: Claim, keys: list[DeviceKey]) -> st
     return refusals[0] or "" if all(refusals) else ""
 
 
+def without_class(state: State, claim: Claim) -> str:
+    """Words on a DeviceClass that the claim names and that does not exist, "" if there is none: of no device, free or to come, it
+    can be told whether the claim may have it."""
+    waiting = (one for _, one, _ in state.inventory.pool_results(claim.allocation))
+    unknown = claim.unknown_class({one.name for one in state.inventory.classes.rows.values()}, waiting)
+    return f"the DeviceClass {unknown} does not exist" if unknown else ""
+
+
 def unjudged(state: State, node: str, claim: Claim, model: Model) -> dict[str, str]:
     """The free devices (uids) of which it cannot be told whether the claim may have them, each with why: its class is gone, or
     dds cannot evaluate a selector. They stay, and no other is ordered: it could be told no better."""

@@ -117,7 +117,7 @@ class Known(telling.Known):
     """Adds the ConfigMap, the policy, and the UUIDs of the devices that nodes list."""
 
     deadlines = KINDS
-    tables = ("claims", "pods", "nodes", "requests", "resources", "slices", "configs")
+    tables = ("claims", "pods", "nodes", "requests", "resources", "slices", "classes", "configs")
     kinds = telling.Known.kinds | {
         Pod: ("pod", _pod),
         AttachRequest: ("request", _request),

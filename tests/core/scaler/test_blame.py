@@ -9,7 +9,7 @@ from dds_core.scaler.blame import OWNER, STAGES, WHOSE, Coming, Wait, stage_of, 
 from dds_core.scaler.operator import MEANWHILE, Job, at_work
 from dds_core.scaler.waiting import waiting_rows
 from tests.core.scaler.pools import pool_results
-from tests.support.world import A100, one_node
+from tests.support.world import A100, H100, World, one_node
 
 _COME = Coming(1, 2, 3, 4, 5, 6)
 HALF = MEANWHILE
@@ -44,6 +44,12 @@ HALF = MEANWHILE
         (Wait(ATTACHED, exchanging=True), "exchange", "dds"),
         (Wait(ATTACHING, allocated=True, lost=True, ordered=True), "node", "node"),
         (Wait(ATTACHED, allocated=True, going=True, signalled=True), "going", "claim"),
+        (Wait("", barred=True), "barred", "claim"),
+        (Wait(PENDING, allocated=True, barred=True), "barred", "claim"),
+        (Wait(PENDING, allocated=True, barred=True, empty=True), "pool", "pool"),
+        (Wait(ATTACHING, allocated=True, barred=True, coming=[Coming(1, 2)]), "fabric", "fabric"),
+        (Wait(ATTACHED, allocated=True, barred=True), "barred", "claim"),
+        (Wait(ATTACHED, allocated=True, barred=True, signalled=True), "barred", "claim"),
         (Wait(ATTACHING, lost=True, unschedulable=True), "pool", "pool"),
         (Wait(ATTACHED, allocated=True, pooled=False), "scheduler", "scheduler"),
     ],
@@ -107,3 +113,34 @@ def test_status_tells_that_the_operator_works_for_another_node() -> None:
     world.make()
     told = {row.claim: row.stage for row in waiting_rows(world.state)}
     assert told == {"default/first": "fabric", "default/second": "operator"}
+
+
+def whys(world: World) -> dict[str, str]:
+    return {row.claim.removeprefix("default/"): row.why for row in waiting_rows(world.state)}
+
+
+def test_what_an_order_waits_for_is_said() -> None:
+    """All said that the device is about to be ordered, for as long as it was not."""
+    world = one_node("attach", 2, scan_interval_seconds=0)
+    world.online("old", "node0")
+    world.update(world.state.fleet.resources.rows["old"], state="Detaching")
+    world.waits("train", "node0")
+    assert whys(world) == {"train": "a device of A100 40G is being detached from node0"}
+    world.take_away("old")
+    assert whys(world)["train"] == "A100 40G is ordered"
+
+    world = one_node("attach", 2, scan_interval_seconds=0)
+    world.waits("big", "node0", *pool_results(0, 1, 2))
+    world.waits("small", "node0", *pool_results(3))
+    assert whys(world) == {
+        "big": "the pool shows 2 of A100 40G, ordered already: 0; it needs 3",
+        "small": "default/big waits on node0, too, and comes first",
+    }
+
+    world = one_node("attach", 2, synced=False, scan_interval_seconds=0)
+    world.pool(H100, 1)
+    world.claim("both")
+    world.allocate("both", "node0", (A100, 1), (H100, 1))
+    world.pool(H100, 0, generation=2)
+    world.sync()
+    assert whys(world) == {"both": "the pool has no H100 80G left"}

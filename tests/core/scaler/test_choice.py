@@ -375,3 +375,24 @@ def test_the_claims_of_a_pod_are_asked_for_together() -> None:
     assert world.reserved("any") == ["GPU-0"], "alone it takes the first"
     world.allocate("exact", "node0", (A100, 1))
     assert (world.reserved("any"), world.reserved("exact")) == (["GPU-1"], ["GPU-0"])
+
+
+def test_nothing_is_ordered_while_the_class_does_not_exist_and_the_node_is_not_to_blame() -> None:
+    """A device came of which nobody could tell whether the claim may have it, and the node cooled down when the time was over."""
+    world = World("attach", synced=False, scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 2)
+    world.claim("train")
+    world.allocate("train", "node0")
+    known = world.get(DeviceClass, A100.device)
+    world.gone(known)
+    world.sync()
+    assert not world.events(e.AttachOrdered)
+    (row,) = waiting_rows(world.state)
+    assert (row.stage, row.why) == ("barred", f"the DeviceClass {A100.device} does not exist")
+    world.tick(100)
+    world.observe(known)
+    assert world.only(e.AttachOrdered).size == 1, "as soon as it exists"
+    world.gone(known)
+    world.tick(700)
+    assert not world.events(e.CoolDown)

@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from dds_core.events import NodeLabelled
 from dds_core.model import Claim, Consumer, Node, Pod, Result
+from dds_core.replay import of_steps
 from dds_core.scaler import events as e
-from dds_core.scaler.blame import EXCHANGE, GOING, TAKEN
+from dds_core.scaler.blame import EXCHANGE, GOING, NODE, TAKEN
 from dds_core.scaler.model import ANY_VERSION
 from dds_core.scaler.waiting import waiting_rows
+from tests.core.scaler.history.told import differences
 from tests.core.scaler.pools import pool_results
 from tests.core.scaler.test_restart import restart
 from tests.support.world import A100, GPU, H100, SECOND, START, World, asks
@@ -323,6 +325,45 @@ def test_while_no_other_is_free_it_says_so() -> None:
     row = waiting_rows(world.state)[0]
     assert row.stage == TAKEN
     assert row.why == "default/rival has taken the device that came for it; the pool has no A100 40G left"
+
+
+def test_of_an_attached_claim_whose_node_was_deleted_that_is_said() -> None:
+    """It said that its hand-over was about to begin."""
+    world = ready()
+    world.gone(world.get(Node, "node0"))
+    world.settle()
+    (row,) = waiting_rows(world.state)
+    assert row.stage == NODE and row.why.startswith("node node0 was deleted; ")
+
+
+def test_of_an_attached_claim_that_was_robbed_twice_the_second_robber_is_named() -> None:
+    """It said that its hand-over was about to begin, and histories counted the time to dds."""
+    world = ready()
+    world.pool(A100, 0)
+    world.online("more", "node0")
+    world.holds("rival", "node0", "gpu-GPU-res0")
+    assert world.events(e.Reserved)[-1].for_devices() == ("GPU-more",)
+    world.holds("second", "node0", "gpu-GPU-more")
+    world.settle()
+    row = next(one for one in waiting_rows(world.state) if one.claim == "default/train0")
+    words = "default/second has taken the device that came for it; the pool has no A100 40G left"
+    assert (row.state, row.stage, row.why) == ("Attached", TAKEN, words)
+    assert not differences(of_steps(world.steps))
+
+
+@pytest.mark.parametrize("code", [0, 403])
+def test_an_exchange_of_which_a_write_is_refused_is_over_in_histories_too(code: int) -> None:
+    """Their stage was `exchange`, dds's own, until the claim was bound, also while it had no allocation any more."""
+    world = up_to(e.ExchangeBegun, 2)
+    world.refused(world.only(e.ExchangeBegun), code=code)
+    assert not world.state.hand_over.exchanges.rows
+    assert not differences(of_steps(world.steps))
+    world.settle()
+    for name in ("train0", "train1"):
+        world.unreserve(name)
+        world.clear(name)
+    world.update(world.get(Pod, "train0"), waiting="Unschedulable")
+    assert not differences(of_steps(world.steps))
 
 
 def goes_another_way(world: World, claim: str) -> None:

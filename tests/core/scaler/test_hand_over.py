@@ -6,7 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from dds_core.model import Claim, Device, FabricResource, Pod, Slice, Taint, TaintRule
+from dds_core.replay import of_steps
 from dds_core.scaler import events as e
+from dds_core.scaler.blame import BARRED, OBSERVE
+from dds_core.scaler.waiting import waiting_rows
+from tests.core.scaler.history.told import differences
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, H100, READY, RESCHEDULE, World, one_node
 
@@ -236,6 +240,9 @@ def test_a_device_that_knows_no_way_to_give_way_is_told_to_a_person_once() -> No
     assert world.state_of("train") == "Attached"
     assert not world.events(e.HandOver)
     assert world.only(e.Alerted).reason == "NoWayToHandOver"
+    (row,) = waiting_rows(world.state)
+    assert row.stage == BARRED and row.why == f"its devices are there, {world.only(e.Alerted).text}"
+    assert not differences(of_steps(world.steps))
 
 
 def test_in_observe_it_is_shown_once_and_nothing_is_reserved() -> None:
@@ -249,6 +256,14 @@ def test_in_observe_it_is_shown_once_and_nothing_is_reserved() -> None:
 
 
 # --- steering: clear ---------------------------------------------------------------------------------------------------
+
+
+def test_in_observe_dds_hands_nothing_over_and_says_so() -> None:
+    world = world_with_pools("observe")
+    world.waits("train", "node0")
+    world.online("res", "node0")
+    (row,) = waiting_rows(world.state)
+    assert (row.stage, row.why) == (OBSERVE, "its devices are there, mode observe: dds hands nothing over")
 
 
 def failed_binding(world: World, claim: str = "train") -> None:
@@ -345,6 +360,21 @@ def test_each_hand_over_is_counted_with_its_mode_and_where_it_landed() -> None:
     world.allocate_local("train", "node1", "gpu-fixed")
     assert world.state.lifecycle.counters.get("hand-over/clear") == 1
     assert world.state.lifecycle.counters.get("landed/elsewhere") == 1
+
+
+def test_a_pod_that_is_seen_on_its_node_before_the_allocation_still_refers_to_its_claim() -> None:
+    """Pods and claims are watched apart. The attempt goes on, and lands."""
+    world = handed_over()
+    (device,) = (one for uid in world.state.fleet.resources.rows for one in [f"gpu-GPU-{uid}"])
+    world.clear("train")
+    world.bind("train", "node0")
+    assert world.state_of("train") == "Attached"
+    world.allocate_local("train", "node0", device)
+    life = world.state.lifecycle.lives.rows[world.uid("train")]
+    assert (life.state, life.cycle) == ("Bound", 1) and world.state.lifecycle.counters.get("landed/here") == 1
+    world.clear("train")
+    world.update(world.get(Pod, "train"), phase="Succeeded")
+    assert world.state_of("train") != "Bound", "its pod is over"
 
 
 def test_a_taint_rule_that_goes_is_noticed_whatever_the_node_calls_its_pool() -> None:

@@ -94,7 +94,17 @@ def test_a_claim_that_was_handed_over_in_vain_waits_for_what_the_allocator_says(
     assert why(world) == (lacking.NONE, f"there is no device of class {A100.device}")
 
 
-@pytest.mark.parametrize("change", [{"deleting": True}, {"phase": "Failed"}, {"node": "node0"}, {"waiting": GATED}])
+def test_a_claim_whose_pod_got_its_node_from_somebody_who_allocates_nothing() -> None:
+    world = one_node(1)
+    hungry(world)
+    world.update(world.get(Pod, "hungry"), node="node0")
+    words = "pod default/hungry was put on node0 past the scheduler, and no scheduler allocates its claim"
+    assert why(world) == (lacking.PLACED, f"{words}; delete it and let the scheduler place it")
+    world.update(world.get(Pod, "hungry"), phase="Failed")
+    assert unallocated(world.state) == []
+
+
+@pytest.mark.parametrize("change", [{"deleting": True}, {"phase": "Failed"}, {"waiting": GATED}])
 def test_whose_pod_does_not_wait_for_the_scheduler_is_none(change: dict[str, Any]) -> None:
     world = one_node(0)
     hungry(world)
@@ -199,6 +209,59 @@ def test_it_asks_for_more_than_is_free_on_any_node_or_than_there_is() -> None:
     assert why(world) == (lacking.IN_USE, "it asks for 2 on one node, and 1 are free there")
     world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device, count=3),))
     assert why(world) == (lacking.TOO_FEW, "it asks for 3 on one node; devices in all: 2, in use: 0")
+
+
+def test_what_is_on_its_way_counts_among_all_devices_and_what_goes_back_is_told() -> None:
+    world = one_node(1, "node0", "node1")
+    world.plug("node1", "gpu-1", "GPU-1")
+    world.holds("busy", "node1", "gpu-1")
+    world.resource("new", "node0", state="Attaching")
+    world.waits("first", "node0")
+    hungry(world, count=3)
+    told = (lacking.TOO_FEW, "it asks for 3 on one node; devices in all: 2, in use: 2")
+    assert why(world) == told, "the pool shows the device that is ordered for the first claim"
+    world.pool(A100, 0, generation=2)
+    assert why(world) == told, "and does so no more"
+    world.update(world.get(Claim, "hungry"), requests=(asks("r0", A100.device),))
+    assert why(world) == (lacking.IN_USE, "all 2 are in use")
+    world.update(world.state.fleet.resources.rows["new"], uuid="GPU-new", state="Detaching", deleting=True)
+    assert why(world) == (lacking.IN_USE, "all 2 are in use; going back to the pool: 1")
+    world.unplug("node1", "gpu-1")
+    assert why(world) == (lacking.IN_USE, "no device of class nvidia-a100-40 is listed; going back to the pool: 1")
+
+
+def test_an_order_that_fails_is_no_device_in_use() -> None:
+    world = one_node(0)
+    world.resource("new", "node0", state="Attaching", error="no power")
+    hungry(world)
+    none = "there is no device of class nvidia-a100-40"
+    assert why(world) == (lacking.NONE, f"{none}; ordered in vain so far: 1, no power")
+
+
+def test_the_only_device_goes_back() -> None:
+    world = one_node(0)
+    world.online("idle", "node0")
+    hungry(world)
+    assert only(world).reason == lacking.UNTRIED
+    world.holds("dds-hold", "node0", "gpu-GPU-idle")
+    assert why(world) == (lacking.IN_USE, "the only device is in use")
+    world.update(world.state.fleet.resources.rows["idle"], state="Detaching", deleting=True)
+    assert why(world) == (lacking.IN_USE, "the only device is going back to the pool")
+
+
+def test_more_than_any_node_may_have_is_told_whatever_is_in_use() -> None:
+    world = one_node(2, "node0", "node1", limit={"max": 1})
+    for name, node in (("first", "node0"), ("second", "node1")):
+        world.waits(name, node)
+    hungry(world, count=2)
+    told = "it asks for 2 of A100 40G, and node1 may have 1, no other node more"
+    assert why(world) == (lacking.LIMIT, told)
+    world = one_node(2, "node0", "node1", limit={"max": 1})
+    world.plug("node0", "gpu-0", "GPU-0")
+    world.waits("first", "node0")
+    world.waits("second", "node1")
+    hungry(world, count=2)
+    assert only(world).reason == lacking.IN_USE, "one that is fixed in the node does not count in its limit"
 
 
 def test_which_selector_refuses_each() -> None:

@@ -34,9 +34,9 @@ UNALLOCATED = Named(
     "dds_unallocated_claims",
     "gauge",
     "Claims of waiting pods without an allocation, and pods that wait for an extended resource without a claim, by the models "
-    "that may serve them and by what they wait for: no-class, no-device, selector, too-few, in-use, device-taint, counters, "
-    "constraint, capacity, together, cool-down, coexistence, limit, node, untried (a device is free), not-computed. Counted "
-    "every 15 s.",
+    "that may serve them and by what they wait for: placed, no-class, no-device, selector, too-few, in-use, device-taint, "
+    "counters, constraint, capacity, together, cool-down, coexistence, limit, node, untried (a device is free), not-computed. "
+    "Counted every 15 s.",
     ("model", "reason"),
 )
 STAGE = Named(
