@@ -375,9 +375,9 @@ class History:
 
     def _waits(self, uid: str, history: ClaimHistory) -> bool:
         pod = self._known.objects.get(uid)
-        return isinstance(pod, Pod) and (pod.pending or self._is_stranded(history, pod))
+        return isinstance(pod, Pod) and (pod.pending or self._is_misplaced(history, pod))
 
-    def _is_stranded(self, history: ClaimHistory, pod: Pod) -> bool:
+    def _is_misplaced(self, history: ClaimHistory, pod: Pod) -> bool:
         """Whether the pod has its node and the claim never had an allocation, which it will get from nobody."""
         claim = self._known.claim(history.uid)
         return not history.state and claim is not None and claim.allocation is None and is_placed(pod, claim)
@@ -387,7 +387,7 @@ class History:
             name = f"{pod.namespace}/{pod.name}"
             if name not in history.pods:
                 history.pods.append(name)
-            if pod.pending or self._is_stranded(history, pod):
+            if pod.pending or self._is_misplaced(history, pod):
                 history.pod_waits(at)
             elif pod.node:
                 history.pod_runs(at, pod.node)
