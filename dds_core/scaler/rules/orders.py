@@ -26,7 +26,7 @@ from dds_core.model import (
 from dds_core.scaler.events import SURPLUS, WITHDRAWN, AttachOrdered, CoolDownOver
 from dds_core.scaler.model import ASKS_FOR, DEPARTED, ORDER_REFUSED, WANTS_BOTH, Cell, PoolKey
 from dds_core.scaler.ordering import in_flight_cap
-from dds_core.scaler.rules.assignment import Assignment, models_for, ordered_not_made, size_wanted
+from dds_core.scaler.rules.assignment import Assignment, assign, models_for, ordered_not_made, size_wanted
 from dds_core.scaler.rules.devices import is_given_up, progress_due, staying_of
 from dds_core.scaler.rules.failures import (
     PLACED,
@@ -159,17 +159,21 @@ def fit_surplus(work: Work, node: str) -> None:
 
 
 def order(work: Work, node: str, assignments: list[Assignment]) -> None:
-    """Raise the requests of the node for claims that nothing covers yet, oldest first; for a whole claim, or not at all."""
+    """Raise the requests of the node for claims that nothing covers yet, oldest first; for a whole claim, or not at all. What was
+    for one that fails is for the next: `assignments` are made anew then."""
     state = work.state
     cells: dict[str, CellRequests] = {}
-    blocked: set[str] = set()
-    for assignment in assignments:
+    blocked, seen = set[str](), set[str]()
+    while (assignment := next((one for one in assignments if one.claim.uid not in seen), None)) is not None:
+        seen.add(assignment.claim.uid)
         models = {m.model: m for m in state.inventory.wanted_models(assignment.claim.allocation)}
         for name in models:
             if name not in cells:
                 cells[name] = cell_of(state, node, models[name])
         if assignment.missing:
             _grant(work, node, assignment, assignments, cells, blocked)
+            if assignment.claim.uid in state.failing.failures and (assignment.ordered or assignment.resources):
+                assignments[:] = assign(state, node)
     for cell in cells.values():
         if cell.granted:
             ask(work, cell, "demand", tuple(dict.fromkeys(cell.granted)))

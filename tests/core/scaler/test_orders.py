@@ -42,6 +42,21 @@ def test_a_claim_for_several_devices_is_attached_as_a_whole() -> None:
     assert len(world.only(e.HandOver).signals[0].entries) == 3
 
 
+def test_what_was_ordered_for_one_that_fails_is_for_the_next() -> None:
+    """Seed 92208: an older claim that the node is too full for took the one device that a younger one still needed, and both
+    failed; of several claims for two on nodes for two none was ever served."""
+    world = one_node("attach", 8, scan_interval_seconds=0, limit={"max": 2})
+    world.claim("older", 2)
+    world.request("ours", "node0", labels={"app.kubernetes.io/managed-by": "dds"})
+    world.online("res", "node0", request="ours")
+    world.claim("younger", 2)
+    world.allocate("younger", "node0", Result("r0", GPU, "node0", "gpu-GPU-res"), *pool_results(0))
+    assert world.only(e.AttachOrdered).size == 2
+    world.allocate("older", "node0", *pool_results(1, 2))
+    assert [one.claim for one in world.events(e.ClaimFailed)] == [world.uid("older")]
+    assert world.state_of("younger") == "Attaching" and len(world.events(e.AttachOrdered)) == 1
+
+
 def test_the_cause_of_an_advance_names_the_size_that_was_just_ordered() -> None:
     """The request itself is seen with it only once the write has come back."""
     world = world_with_pools()
