@@ -317,7 +317,7 @@ def _objections(state: State, pods: list[Pod], claims: list[Claim], node: str, a
     if not pods:
         yield "no pod waits for it"
     for claim in claims:
-        yield _against_claim(state, claim, pods, node)
+        yield _against_claim(state, claim, pods, node, at)
 
 
 def _against_scheduler(state: State, name: str) -> str:
@@ -335,15 +335,18 @@ def looks_anew(state: State) -> bool:
     return release_of(state.settings.version) >= LOOKS_ANEW
 
 
-def _against_claim(state: State, claim: Claim, pods: list[Pod], node: str) -> str:
+def _against_claim(state: State, claim: Claim, pods: list[Pod], node: str, at: int) -> str:
     """Why this claim cannot be exchanged. A pod that is not in reservedFor could allocate the claim elsewhere in the gap, and the
-    pod that is would be bound without it."""
+    pod that is would be bound without it. One that came to nothing is tried again only for a pod that no scheduler could serve.
+    """
     name, allocation = f"{claim.namespace}/{claim.name}", claim.allocation
     if allocation is None or allocation.node != node:
         return f"{name} is allocated on no single node"
     if not claim.protected:
         return f"{name} lacks the finalizer of an allocated claim"
-    if any((step.__name__, claim.uid) in state.notes.refusals for step in (ExchangeBegun, AllocationCleared)):
+    refused = [state.notes.refusals.get((step.__name__, claim.uid)) for step in (ExchangeBegun, AllocationCleared)]
+    placed = any(pod.node for pod in pods)
+    if any(row is not None and not (placed and row.until <= at) for row in refused):
         return f"an exchange of {name} came to nothing"
     consumers, its = {one.uid for one in claim.consumers}, state.demand.pods_of(claim)
     waiting = {pod.uid for pod in pods if pod in its}

@@ -94,6 +94,26 @@ def test_b27_a_pod_past_the_scheduler_on_the_node_gets_the_devices_by_exchange()
     assert world.state_of("common") == "Bound" and not world.events(e.Alerted)
 
 
+def test_b27_an_exchange_into_which_a_pod_past_the_scheduler_comes_is_tried_again() -> None:
+    """Seed 92323: nothing else can give it the device, and both pods waited beside it for ever."""
+    world = one_node("attach", 8, exchange=True, scan_interval_seconds=0)
+    world.claim("common", pod="left")
+    world.allocate("common", "node0")
+    world.carry_out()
+    world.online("res", "node0", request=world.only(e.AttachOrdered).request)
+    while not world.events(e.AllocationCleared):
+        world.carry_out()
+    world.pod("right", ["common"], node="node0")
+    reserved_for(world, "common", "left", "right")
+    world.refused(world.only(e.AllocationCleared), obsolete=True)
+    world.carry_out(e.GuardLifted)  # all but what was refused
+    assert world.only(e.Alerted).text.startswith("pod default/right was put on node0 past the scheduler")
+    world.tick(3)
+    world.settle()
+    assert {one.name for one in world.only(e.DevicesGiven).swap.consumers} == {"left", "right"}
+    assert world.state_of("common") == "Bound"
+
+
 def test_b27_for_a_pod_past_the_scheduler_that_can_never_be_served_nothing_is_ordered() -> None:
     """A device that came for it would be taken by others, and replaced again and again."""
     world = one_node("attach", 8, scan_interval_seconds=0)
