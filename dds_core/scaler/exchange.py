@@ -109,6 +109,8 @@ GUARD = Stages(
     decided=("begun", "lifted"),
 )
 
+OF_ONE_CLAIM = (AllocationCleared.__name__, DevicesGiven.__name__)
+"""The steps that are a write for each claim of a group."""
 QUIET = 30 * MICROSECONDS
 """No exchange begins so soon after a restart of the watch of claims: a scheduler that relists in the gap misses the change."""
 

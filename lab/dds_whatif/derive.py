@@ -227,7 +227,8 @@ class Reader:
         if found is not None:
             self._row(before, now)
         elif self.known.objects and not self._begun:  # a log that begins with a checkpoint
-            for row in sorted(self.known.objects.values(), key=lambda row: _ORDER.index(type(row))):
+            rows = (row for row in self.known.objects.values() if type(row) in _ORDER)
+            for row in sorted(rows, key=lambda row: _ORDER.index(type(row))):
                 self._row(None, row)
 
     def _row(self, before: Any, now: Any) -> None:

@@ -26,6 +26,7 @@ from dds_core.model import (
 )
 from dds_core.scaler import events as e
 from dds_core.scaler.blame import BY_US, Coming, Wait, is_placed, stage_of
+from dds_core.scaler.exchange import OF_ONE_CLAIM
 from dds_core.scaler.history.claims import Attempt, ClaimHistory
 from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.looks import Called, Looks
@@ -279,7 +280,7 @@ class History:
         """A write of an exchange came to nothing, which ends it."""
         if fact.action == e.ExchangeBegun.__name__:
             self._leave(self._exchanged.get(fact.target, ()))
-        elif fact.action in (e.AllocationCleared.__name__, e.DevicesGiven.__name__):
+        elif fact.action in OF_ONE_CLAIM:
             self._leave((fact.target,))
 
     def _leave(self, claims: Iterable[str]) -> None:
