@@ -298,11 +298,10 @@ def against(state: State, pods: list[Pod], claims: list[Claim], node: str, at: i
 
 def impossible(state: State, pods: Iterable[Pod]) -> str:
     """Why no claim of these pods is ever exchanged, as policy and cluster are; "" if it may be."""
-    against = next(
-        filter(None, (_against_scheduler(state, name) for name in sorted({pod.scheduler for pod in pods}))), ""
-    )
-    if against or state.settings.guards:
-        return against
+    schedulers = sorted({pod.scheduler for pod in pods})
+    why = next(filter(None, (_against_scheduler(state, name) for name in schedulers)), "")
+    if why or state.settings.guards:
+        return why
     return f"devices cannot be guarded: {state.settings.unguarded or 'nothing is known of a guard'}"
 
 

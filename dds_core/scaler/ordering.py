@@ -19,7 +19,7 @@ _UNHURRIED = 100 * MICROSECONDS
 
 
 _STRANDED = 300 * MICROSECONDS
-
+"""The operator looks at what it attaches every 30 s, and restarts the driver's plugin for it."""
 ORDERS_IN_FLIGHT = 16
 """Most attaches under way for models without a pool, until the fabric's pace is measured: a fabric attaches some at a time, and
 what it cannot begin in time fails its claim."""

@@ -246,9 +246,8 @@ def _unallocated(state: State, claim: Claim | None, life: ClaimLife, uid: str) -
     exchange = state.hand_over.exchanges.get(uid)
     if waiting and exchange is not None and exchange.between_writes:
         return None
-    if life.state != BOUND and not all(
-        pod.over for pod in pods
-    ):  # a pod may be seen on its node before the allocation is
+    left = all(pod.over for pod in pods)  # one that has its node may be seen there before the allocation is
+    if life.state != BOUND and not left:
         return ClaimMoved.of(uid, life, "cleared", "a pod still waits for it") if life.allocation is not None else None
     return _release(state, uid, life, "the claim was deleted" if claim is None else "no pod refers to it any more")
 
