@@ -157,6 +157,8 @@ class Maker(Ground):
         if policy.mode != "detach" and any("drop_out" in step for _, step in self.steps):
             # Nothing that dds may do has a device listed that came back; a person restarts the driver.
             self.steps.append((self.trouble, {"restart": {"part": "vendor"}}))
+        if "placed" in self.kinds and policy.hand_over_of("default-scheduler") != "exchange":
+            self.steps.append((self.trouble, {"delete": "pods/placed-1"}))  # as the alert about it says
         steps = [{"at": at, **step} for at, step in sorted(self.steps, key=lambda one: one[0])]
         written["steps"] = steps
         another = policy.model_copy(
