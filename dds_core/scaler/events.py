@@ -548,8 +548,8 @@ class ClaimsListWanted(OfDevice, frozen=True):
 
 class DetachOrdered(OfCell, frozen=True):
     """Lower the request's size by the number of victims: marked devices or, with `unattached`, resources without a
-    device that no claim needs, or, with `unlisted`, resources whose device is being attached for long and that no node
-    lists. Without victims: to the number of existing resources, when the operator makes no more and no claim waits."""
+    device that no claim needs. Without victims: to the number of existing resources, when the operator makes no more
+    and no claim waits."""
 
     request: str
     uid: str
@@ -557,7 +557,6 @@ class DetachOrdered(OfCell, frozen=True):
     previous: int
     victims: tuple[str, ...]
     unattached: bool = False
-    unlisted: bool = False
 
     def for_devices(self) -> tuple[str, ...]:
         return self.victims
@@ -569,8 +568,6 @@ class DetachOrdered(OfCell, frozen=True):
             return f"{lower}: the operator has made no more, and nobody waits for it"
         if self.unattached:
             return f"{lower}: the fabric has nothing for {who}, and nobody waits any more"
-        if self.unlisted:
-            return f"{lower}, so that {who} goes back, which no node lists and nobody waits for"
         return f"{lower}, so that {who} goes back to the pool"
 
     def seen_by(self) -> Iterator[tuple[str, str, str]]:

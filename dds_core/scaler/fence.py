@@ -111,7 +111,7 @@ def ordered(state: State, event: DetachOrdered, at: int) -> None:
     for uid in event.victims:
         if uid in state.give_back.fences:
             _to(state, uid, "ordered", ordered=True, passed=0)
-        elif event.unattached or event.unlisted:
+        elif event.unattached:
             _to(state, uid, "ordered", Fence(at, NO_DEVICE, event.request, ordered=True))
 
 

@@ -107,9 +107,9 @@ def models_unfulfillable(state: State, node: str) -> set[str]:
 
 
 def call_off(work: Work, cell: CellRequests, own: AttachRequest, assignments: list[Assignment]) -> None:
-    """Take back an order that the fabric cannot fulfil, or whose device is stranded, and that no claim needs any more. The
-    operator takes resources without a device first, and stranded ones only when nothing is marked. They are not marked: any
-    change of the object makes the operator order again."""
+    """Take back an order that the fabric cannot fulfil and that no claim needs any more: while it hangs, no device of its request
+    can go. The operator takes resources without a device first. They are not marked: any change of the object makes the operator
+    order again."""
     state = work.state
     if state.process.stale or _somebody_waits(state, assignments, cell.model.model):
         return
@@ -123,11 +123,9 @@ def call_off(work: Work, cell: CellRequests, own: AttachRequest, assignments: li
     if not all(_hangs(work, r) for r in hanging) or not cell.size == own.size == own.acted_size == len(staying):
         return
     low = limits_of(state, cell.node, cell.model.model)[0]
-    unattached = [r for r in hanging if not r.uuid]
-    victims = (unattached or hanging)[: max(0, cell.size + cell.others - len(going) - low)]
-    if victims and _may_go(state, going) and (unattached or not going):
-        size = own.size - len(victims)
-        lower_size(work, cell, own, victims, size, unattached=bool(unattached), unlisted=not unattached)
+    victims = hanging[: max(0, cell.size + cell.others - len(going) - low)]
+    if victims and _may_go(state, going):
+        lower_size(work, cell, own, victims, own.size - len(victims), unattached=True)
 
 
 def call_off_due(state: State, uid: str) -> int | None:
@@ -190,11 +188,11 @@ def _somebody_waits(state: State, assignments: list[Assignment], model: str) -> 
 
 
 def _hangs(work: Work, resource: FabricResource) -> bool:
-    """Whether its device is stranded, or the fabric has not named one for it and no order can be under way: it has failed for
-    long, or was not begun for long; or that is hardly possible."""
+    """Whether the fabric has not named a device for it, and no order can be under way: it has failed for long, or was not begun
+    for long; or that is hardly possible."""
     state, due = work.state, definite_due(work.state, resource.uid)
     if resource.uuid or resource.fabric_id:
-        return _is_stranded(work, resource)
+        return False
     if due is not None:
         found = takewhile(lambda pause: pause[0] <= work.at, quiet_times(state, resource))
         return work.has_come(due) and any(work.at <= last for _, last in found)
@@ -348,7 +346,7 @@ def _not_called_off(work: Work, resource: FabricResource, fence: Fence, wanted: 
         return f"mode is {state.mode}"
     if resource.uid in wanted:
         return "a claim waits for it"
-    if (resource.uuid or resource.fabric_id) and not (is_nowhere(state, resource) or _is_stranded(work, resource)):
+    if (resource.uuid or resource.fabric_id) and not is_nowhere(state, resource):
         return "its device has come"
     return "it was asked for again" if fence.ordered and state.live and _called_off(state, resource) else ""
 
@@ -408,7 +406,6 @@ def lower_size(
     size: int,
     *,
     unattached: bool = False,
-    unlisted: bool = False,
 ) -> None:
     """Lower the request by the number of victims; without victims, to the number of its resources (`DetachOrdered`)."""
     work.emit_once(
@@ -422,7 +419,6 @@ def lower_size(
             previous=own.size,
             victims=tuple(sorted(r.uid for r in victims)),
             unattached=unattached,
-            unlisted=unlisted,
         ),
         own.name,
     )

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from dds_core.events import DeadlinePassed, Stale
-from dds_core.model import AttachRequest, Pod
+from dds_core.model import AttachRequest
 from dds_core.scaler import events as e
 from dds_core.scaler.operator import WHOLE_REQUEST, pauses
-from tests.core.scaler.pools import pool_results
 from tests.core.scaler.test_restart import restart
 from tests.support.world import H100, SECOND, START, World, one_node
 
@@ -58,44 +57,20 @@ def stranded(**policy: Any) -> World:
     return world
 
 
-def test_a_device_that_no_node_lists_keeps_no_other_from_going_and_then_goes_itself() -> None:
+def test_a_device_that_no_node_lists_keeps_no_other_from_going_and_stays_itself() -> None:
     """Seed 91516: thirty idle devices stayed for ever beside one that the fabric had taken back while the operator attached it.
-    The operator takes marked ones before those that are attaching with a device."""
+    The operator takes marked ones before those that are attaching with a device. Seed 21144: what it takes off itself may be
+    listed by the restart of the plugin that comes with it, and a pod gets it as it leaves."""
     world = stranded()
     wait(world, 299)
     assert not world.events(e.DetachOrdered)
     wait(world, 40)
-    assert world.events(e.DetachOrdered)[0].victims == ("idle",)
+    assert world.only(e.DetachOrdered).victims == ("idle",)
     assert world.get(AttachRequest, "ours").size == 1
     world.take_away("idle")
     world.update(world.get(AttachRequest, "ours"), acted_size=1)
-    wait(world, 1)
-    (last,) = world.events(e.DetachOrdered)[1:]
-    assert (last.size, last.victims, last.unlisted, last.unattached) == (0, ("vain",), True, False)
-    world.take_away("vain")
-    wait(world, 600)
-    assert len(world.events(e.DetachOrdered)) == 2
-
-
-def test_alone_it_goes_once_nobody_waits() -> None:
-    world = stranded(no_removal_seconds=80_000)
-    world.waits("train", "node0", *pool_results(2))
-    wait(world, 1000)
-    assert not any(one.unlisted for one in world.events(e.DetachOrdered))
-    world.gone(world.get(Pod, "train"))
-    world.clear("train")
-    wait(world, 1)
-    assert [one.victims for one in world.events(e.DetachOrdered) if one.unlisted] == [("vain",)]
-
-
-def test_one_that_is_listed_after_all_is_kept() -> None:
-    world = stranded(no_removal_seconds=80_000)
-    wait(world, 301)
-    assert world.only(e.DetachOrdered).unlisted
-    world.plug("node0", "gpu-vain", "GPU-vain")
-    wait(world, 1)
-    assert world.get(AttachRequest, "ours").size == 2
-    assert world.only(e.VictimUnmarked).reason == "its device has come"
+    wait(world, 3600)
+    assert len(world.events(e.DetachOrdered)) == 1
 
 
 def unmade(*, size: int = 2, **policy: Any) -> World:

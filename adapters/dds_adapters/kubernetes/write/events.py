@@ -246,7 +246,6 @@ def _detach_ordered(event: e.DetachOrdered, words: Words) -> Iterator[Task]:
     names = ", ".join(one.name for one in known if one is not None) or f"{event.previous - event.size} devices"
     came = event.victims and not event.unattached
     what = "back to the pool from" if came else "taken back, as the fabric has none and nobody waits, for"
-    what = "taken back, as no node lists it and nobody waits, from" if event.unlisted else what
     note = f"{what} node {event.node}: {names}; {event.size} of {event.model} stay"
     yield words.tell(_regarding(request), "DetachOrdered", "Detach", note)
 

@@ -91,9 +91,9 @@ class RaiseRequest(LiveWrite):
 @dataclass(frozen=True, slots=True)
 class LowerRequest(LiveWrite):
     """DetachOrdered: from `previous` to `size`, if only the victims (uids of ComposableResources) can be detached. `unattached`:
-    the victims have no device yet; `unlisted`: they are stranded. Without victims, `size` is the number of existing resources.
-    `stranded`: those (uids) that are attaching with a device for long. The operator takes what is attaching without a device
-    first, also if one has just come, then what is marked and Online, then what is stranded."""
+    the victims have no device yet. Without victims, `size` is the number of existing resources. `stranded`: those (uids) that are
+    attaching with a device for long. The operator takes what is attaching without a device first, also if one has just come, then
+    what is marked and Online, then what is stranded."""
 
     name: str
     uid: str
@@ -101,7 +101,6 @@ class LowerRequest(LiveWrite):
     previous: int
     victims: frozenset[str]
     unattached: bool = False
-    unlisted: bool = False
     stranded: frozenset[str] = frozenset()
 
     def _once(self, server: Server) -> Result:
@@ -125,7 +124,7 @@ class LowerRequest(LiveWrite):
         if request.size != self.previous:
             return f"its size is {request.size}, not {self.previous}"
         staying = [one for one in owned if not one.leaving]
-        if self.unattached or self.unlisted:
+        if self.unattached:
             return self._against_calling_off(request, staying)
         attaching = {one.uid for one in owned if one.state in BEING_ATTACHED}
         if not attaching <= self.stranded or (attaching and not self.victims):
@@ -145,15 +144,8 @@ class LowerRequest(LiveWrite):
         if request.acted_size != request.size or len(staying) != request.size:
             return "the operator is not done with it"
         attaching = {one.uid: one for one in staying if one.state in BEING_ATTACHED}
-        named = {uid for uid, one in attaching.items() if one.uuid or one.fabric_id}
-        if (
-            not self.victims <= attaching.keys()
-            or not named <= self.stranded
-            or (self.unattached and self.victims & named)
-        ):
+        if not self.victims <= attaching.keys() or any(one.uuid or one.fabric_id for one in attaching.values()):
             return "a device has come for it by now"
-        if self.unlisted and (named < attaching.keys() or any(one.marked for one in staying)):
-            return "another device of it would go first"
         if self.size != request.size - len(self.victims):
             return "those that hang are not those that were to go"
         return ""

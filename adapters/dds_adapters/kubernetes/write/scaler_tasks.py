@@ -141,7 +141,6 @@ def _detach(decision: e.DetachOrdered, at: int, state: State) -> Task:
         previous=decision.previous,
         victims=frozenset(decision.victims),
         unattached=decision.unattached,
-        unlisted=decision.unlisted,
         stranded=stranded_of(state, decision.request, at),
     )
     thing = request_object(decision.request)

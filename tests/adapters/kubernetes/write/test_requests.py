@@ -278,23 +278,6 @@ def test_marked_ones_go_beside_one_that_is_stranded() -> None:
     assert three.stage.carry_out(LowerRequest("dds-r", three.uid, 2, 3, victims, stranded=there)) == Done()
 
 
-@pytest.mark.parametrize("marked", [False, True])
-def test_one_that_is_stranded_goes_while_nothing_is_marked(marked: bool) -> None:
-    three = Three(*["a"] if marked else [])
-    there = stranded(three, "c")
-    lower = LowerRequest("dds-r", three.uid, 2, 3, there, unlisted=True, stranded=there)
-    assert isinstance(three.stage.carry_out(lower), Obsolete if marked else Done)
-    assert three.stage.size("dds-r") == (3 if marked else 2)
-
-
-def test_it_stays_once_another_is_attached_without_a_device() -> None:
-    three = Three()
-    there = stranded(three, "c")
-    hang(three, "b")
-    lower = LowerRequest("dds-r", three.uid, 2, 3, there, unlisted=True, stranded=there)
-    assert isinstance(three.stage.carry_out(lower), Obsolete)
-
-
 def test_a_device_of_another_request_does_not_matter() -> None:
     three = Three("a")
     three.stage.resource("d", "other", state="Attaching", mark=True)
