@@ -219,14 +219,14 @@ def due(state: State, uid: str) -> Iterator[Deadline]:
     fence = state.give_back.fences.get(uid)
     if fence is None:
         return
-    if fence.passed:
+    passed = state.notes.fired_deadlines.get((DeadlineKind.STUCK, uid)) or 0
+    if fence.passed and fence.passed + PASSED > passed:
         yield Deadline(fence.passed + PASSED, DeadlineKind.STUCK, uid)
     if not fence.named:
         return
     if not fence.wanted:
         yield Deadline(list_due(fence), DeadlineKind.FENCE, uid)
     if not fence.ordered:
-        passed = state.notes.fired_deadlines.get((DeadlineKind.STUCK, uid)) or 0
         dues = (fence.since + VICTIM_STUCK, fence.confirmed + VICTIM_STUCK if fence.held and fence.confirmed else 0)
         if stuck := next((due for due in dues if due > passed), None):
             yield Deadline(stuck, DeadlineKind.STUCK, uid)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dds_core.events import DeadlinePassed
 from dds_core.model import AttachRequest
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
@@ -314,6 +315,15 @@ def test_a_victim_that_the_operator_has_left_out_is_not_kept_by_a_larger_size() 
     world.take_away("res1")
     world.online("res2", "node0", request="ours")
     assert world.reserved("train") == ["GPU-res2"]
+
+
+def test_one_that_leaves_slowly_is_looked_at_once_more_and_not_for_ever() -> None:
+    """Fleet 2: its deadline passed again and again at the same instant."""
+    world = left_out()
+    world.resource("res1", "node0", state="Detaching", deleting=True)
+    steps = len(world.steps)
+    world.tick(120)
+    assert sum(isinstance(one.fact, DeadlinePassed) and one.fact.kind == "stuck" for one in world.steps[steps:]) == 1
 
 
 def test_one_that_the_operator_keeps_after_all_is_given_once_no_news_has_come_for_long() -> None:
