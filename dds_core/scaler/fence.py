@@ -219,8 +219,8 @@ def due(state: State, uid: str) -> Iterator[Deadline]:
     fence = state.give_back.fences.get(uid)
     if fence is None:
         return
-    passed = state.notes.fired_deadlines.get((DeadlineKind.STUCK, uid)) or 0
-    if fence.passed and fence.passed + PASSED > passed:
+    fired = state.notes.fired_deadlines.get((DeadlineKind.STUCK, uid)) or 0
+    if fence.passed and fence.passed + PASSED > fired:
         yield Deadline(fence.passed + PASSED, DeadlineKind.STUCK, uid)
     if not fence.named:
         return
@@ -228,5 +228,5 @@ def due(state: State, uid: str) -> Iterator[Deadline]:
         yield Deadline(list_due(fence), DeadlineKind.FENCE, uid)
     if not fence.ordered:
         dues = (fence.since + VICTIM_STUCK, fence.confirmed + VICTIM_STUCK if fence.held and fence.confirmed else 0)
-        if stuck := next((due for due in dues if due > passed), None):
+        if stuck := next((due for due in dues if due > fired), None):
             yield Deadline(stuck, DeadlineKind.STUCK, uid)

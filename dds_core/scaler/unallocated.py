@@ -81,8 +81,8 @@ def unallocated(state: State) -> list[Unallocated]:
         survey.want_of(claim)  # first of all: what selectors name decides which devices are alike
     for since, claim, pod, resources in waiting:
         want = survey.want_of(claim)
-        if want.models or want.unknown or _was_tried(state, claim.uid):
-            found, name = _stranded(pod) or survey.verdict(pod), f"{pod.namespace}/{pod.name}"
+        if want.models or want.unknown or _tried(state, claim.uid) is not None:
+            found, name = _misplaced(pod) or survey.verdict(pod), f"{pod.namespace}/{pod.name}"
             called = f"pod/{name}" if resources else claim.path
             why = f"{_taken(state, claim.uid)}{found.why}"
             row = called, claim.uid, name, since, want.models, want.asked, found.reason, why, resources
@@ -150,15 +150,15 @@ def _waiting(state: State) -> Iterator[tuple[int, Claim, Pod, tuple[Asked, ...]]
             yield max(claim.created, _lost_at(life)), claim, pod, ()
 
 
-def _stranded(pod: Pod) -> Verdict | None:
+def _misplaced(pod: Pod) -> Verdict | None:
     """The reason of a pod that was put on a node before its claim had an allocation; None for any other."""
     return Verdict(PLACED, placed_words(pod, "no scheduler allocates its claim")) if pod.node else None
 
 
-def _was_tried(state: State, uid: str) -> bool:
-    """Whether dds had a pool device for the claim, whatever its class accepts by now."""
+def _tried(state: State, uid: str) -> ClaimLife | None:
+    """The life of a claim that had a pool device of dds, whatever its class accepts by now; None for any other."""
     life = state.lifecycle.lives.get(uid)
-    return life is not None and life.state in WAITING
+    return life if life is not None and life.state in WAITING else None
 
 
 def _lost_at(life: ClaimLife | None) -> int:
@@ -170,8 +170,8 @@ def _lost_at(life: ClaimLife | None) -> int:
 
 def _taken(state: State, uid: str) -> str:
     """Who has a device that came for the claim, as the begin of a sentence; "" if nobody."""
-    life = state.lifecycle.lives.get(uid)
-    taker = taker_of(state, life, uid) if life is not None and life.state in WAITING else ""
+    life = _tried(state, uid)
+    taker = taker_of(state, life, uid) if life is not None else ""
     return f"{taker} has taken the device that came for it; " if taker else ""
 
 

@@ -141,8 +141,8 @@ def call_off_due(state: State, uid: str) -> int | None:
 
 
 def _hung_due(state: State, uid: str) -> int | None:
-    """From when an order without an error may be called off. One that the operator has begun may be under way at any time, or
-    wait for its turn."""
+    """From when an order without an error may be called off, or its device is stranded. One that the operator has begun may be
+    under way at any time, or wait for its turn."""
     resource, look = state.fleet.resources.get(uid), state.health.looks.get(uid)
     if resource is None or resource.state not in BEING_ATTACHED:
         return None
